@@ -1,0 +1,42 @@
+# Everything a person needs, from a machine that has Python and make and nothing else.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# One worker a core; each worker keeps to one thread, so that tests do not fight over the cores.
+PYTEST_ARGS ?= -q -n auto
+
+.PHONY: install demo test lint format bench clean
+.DEFAULT_GOAL := install
+
+install: $(STAMP)
+
+# The build backend comes from the constraints too, hence no isolated (and so unpinned) build environment.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/gssc demo
+
+test: export OMP_NUM_THREADS ?= 1
+test: $(STAMP)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: export OMP_NUM_THREADS = 1
+bench: $(STAMP)
+	for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

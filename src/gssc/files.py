@@ -1,0 +1,75 @@
+"""Files that are either whole or not there: atomic writes and digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gssc.errors import GsscError
+
+
+@contextmanager
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; on success it takes the place of ``path`` in one step.
+
+    A reader sees the old file or the new one, never a part, even if the process is killed or the machine
+    loses power: the content is on disk before the rename, and the rename before this returns. When the
+    body raises, the temporary file is removed and ``path`` is as it was. The temporary name keeps the
+    suffix of ``path``, because some writers choose their format by it. A killed process leaves its
+    temporary file behind: a hidden one, ``.name.*``, safe to delete.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with atomic_write(folder / "note.txt") as temporary:
+    ...     _ = temporary.write_text("whole")
+    >>> (folder / "note.txt").read_text(), len(list(folder.iterdir()))
+    ('whole', 1)
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(6)}{path.suffix}")
+    try:
+        temporary.touch(exist_ok=False)
+    except OSError as error:
+        raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        yield temporary
+        _sync(temporary)
+        try:
+            os.replace(temporary, path)
+        except OSError as error:
+            raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def sha256(path: str | Path) -> str:
+    """Hex digest of a file's content, read in pieces."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write ``value`` as indented JSON, atomically. NaN and infinity, which JSON lacks, are refused."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    with atomic_write(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _sync(path: Path) -> None:
+    """Push a file's content, or a folder's entries, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
