@@ -1,0 +1,327 @@
+"""What a Graph accepts, and what it turns that into.
+
+Each function takes whatever the user had at hand and returns the one canonical form the rest of the
+package relies on, or raises a `GsscError` naming the first offending row. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.errors import GsscError
+
+_ROWS_AT_A_TIME = 65_536  # memory-mapped features are checked block by block, never read in whole
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What construction changed in the edges it was given.
+
+    `one_way_edges_symmetrised` counts edges seen in one direction only. Input that lists each edge once
+    as (smaller, larger) is taken to be undirected already and counts none.
+    """
+
+    self_loops: int = 0
+    duplicate_edges: int = 0
+    one_way_edges_symmetrised: int = 0
+
+    def __add__(self, other: Cleaning) -> Cleaning:
+        return Cleaning(
+            self.self_loops + other.self_loops,
+            self.duplicate_edges + other.duplicate_edges,
+            self.one_way_edges_symmetrised + other.one_way_edges_symmetrised,
+        )
+
+    def summary(self) -> str:
+        """One line for a terminal or a log."""
+        parts = [
+            f"{count:,} {what}"
+            for count, what in (
+                (self.self_loops, "self-loops removed"),
+                (self.duplicate_edges, "duplicate edges removed"),
+                (self.one_way_edges_symmetrised, "one-way edges symmetrised"),
+            )
+            if count
+        ]
+        return ", ".join(parts) if parts else "nothing to clean"
+
+
+def clean_features(features: Any) -> Any:
+    """Return float32 features: a C-contiguous array (a memory map stays one) or a canonical CSR matrix."""
+    if sp.issparse(features):
+        return _clean_sparse(features)
+    array = np.asanyarray(features)
+    if array.ndim != 2:
+        raise GsscError(
+            f"features have shape {array.shape}; they must be a table, one row a node and one column a feature: "
+            "reshape them to (nodes, features)"
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise GsscError(f"features have shape {array.shape}: at least one node and one feature are needed")
+    if array.dtype.kind not in "fiub":
+        array = _numbers_from_objects(array)
+    if array.dtype != np.float32 or not array.flags.c_contiguous:
+        with np.errstate(over="ignore"):
+            array = np.ascontiguousarray(array, dtype=np.float32)
+    for start in range(0, len(array), _ROWS_AT_A_TIME):
+        _refuse_non_finite(np.asarray(array[start : start + _ROWS_AT_A_TIME]), start)
+    return array
+
+
+def _refuse_non_finite(block: np.ndarray, first_row: int) -> None:
+    finite = np.isfinite(block)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise GsscError(
+            f"features row {first_row + row}, column {column} is {block[row, column]}: "
+            "fill or drop missing, infinite or too large (float32) values before building the graph"
+        )
+
+
+def _numbers_from_objects(array: np.ndarray) -> np.ndarray:
+    try:
+        return array.astype(np.float32)
+    except (TypeError, ValueError):
+        pass
+    for (row, column), value in np.ndenumerate(array):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            raise GsscError(
+                f"features row {row}, column {column} holds {value!r}, which is not a number: "
+                "encode text as numbers (one-hot, counts, an embedding) first"
+            ) from None
+    raise GsscError("features cannot be read as numbers: give a numeric array")
+
+
+def _clean_sparse(features: Any) -> sp.csr_matrix:
+    if features.ndim != 2 or 0 in features.shape:
+        raise GsscError(f"features have shape {features.shape}: at least one node and one feature are needed")
+    if features.dtype.kind not in "fiub":
+        raise GsscError(f"sparse features have dtype {features.dtype}: give numbers (float32)")
+    with np.errstate(over="ignore"):
+        csr = sp.csr_matrix(features, dtype=np.float32)
+    if not csr.has_canonical_format or (csr.data == 0).any():
+        csr = csr.copy()  # the caller's matrix is never changed under its feet
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        csr.sort_indices()
+    bad = np.flatnonzero(~np.isfinite(csr.data))
+    if len(bad):
+        row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
+        raise GsscError(
+            f"features row {row}, column {csr.indices[bad[0]]} is {csr.data[bad[0]]}: "
+            "fill or drop missing, infinite or too large (float32) values before building the graph"
+        )
+    return csr
+
+
+def clean_edges(edge_index: Any, num_nodes: int) -> tuple[np.ndarray, Cleaning]:
+    """Return each undirected edge once, as [2, E] int64 with row 0 < row 1, sorted, and what was changed."""
+    edges = _integer_edges(edge_index)
+    if edges.shape[1] == 0:
+        raise GsscError("the graph has no edges at all: give at least one edge (without edges, train an MLP)")
+    outside = np.flatnonzero((edges < 0).any(axis=0) | (edges >= num_nodes).any(axis=0))
+    if len(outside):
+        first = int(outside[0])
+        raise GsscError(
+            f"edge {first} ({edges[0, first]}, {edges[1, first]}) names a node that does not exist: "
+            f"node ids run from 0 to {num_nodes - 1}, one a feature row; drop the edge or add the row"
+        )
+    source, target = edges
+    ascending = source < target
+    listed_once = bool(ascending.all())
+    if listed_once:
+        keys = source * num_nodes + target
+        if (keys[1:] > keys[:-1]).all():
+            return np.ascontiguousarray(edges), Cleaning()
+    loops = source == target
+    self_loops = int(loops.sum())
+    if self_loops:
+        source, target = source[~loops], target[~loops]
+        if not len(source):
+            raise GsscError(
+                f"the graph has no edges at all once its {self_loops} self-loops are removed: "
+                "give at least one edge between two different nodes"
+            )
+    directed = np.unique(source * num_nodes + target)
+    duplicates = len(source) - len(directed)
+    source, target = np.divmod(directed, num_nodes)
+    undirected = np.unique(np.minimum(source, target) * num_nodes + np.maximum(source, target))
+    both_ways = len(directed) - len(undirected)
+    one_way = 0 if bool((source < target).all()) else len(undirected) - both_ways
+    edges = np.stack(np.divmod(undirected, num_nodes))
+    return edges, Cleaning(self_loops, duplicates, one_way)
+
+
+def _integer_edges(edge_index: Any) -> np.ndarray:
+    edges = np.asarray(edge_index)
+    if edges.size == 0:
+        return np.empty((2, 0), dtype=np.int64)
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        hint = "transpose it" if edges.ndim == 2 and edges.shape[1] == 2 else "one column an edge, two node ids"
+        raise GsscError(f"edge_index has shape {edges.shape}; it must be (2, edges): {hint}")
+    if edges.dtype.kind in "iu":
+        return edges.astype(np.int64, copy=False)
+    try:
+        numbers = edges.astype(np.float64)
+    except (TypeError, ValueError):
+        numbers = None
+    if numbers is None:
+        for position, value in np.ndenumerate(edges):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise GsscError(
+                    f"edge {position[1]} holds {value!r}, which is not a node number: "
+                    "number the nodes 0 to N-1 first, or import node and edge tables, which takes names"
+                ) from None
+        raise GsscError("edge_index cannot be read as numbers: give an integer array of shape (2, edges)")
+    whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
+    if not whole.all():
+        first = int(np.flatnonzero(~whole.all(axis=0))[0])
+        raise GsscError(
+            f"edge {first} is ({edges[0, first]}, {edges[1, first]}): node ids must be whole numbers, 0 to N-1"
+        )
+    return numbers.astype(np.int64)
+
+
+def clean_labels(
+    labels: Any, num_nodes: int, class_names: Sequence[str] | None
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return class ids (int64, -1 = unknown) or multi-label targets (float32, NaN = missing), and class names."""
+    names = None if class_names is None else tuple(str(name) for name in class_names)
+    if names is not None and len(set(names)) != len(names):
+        raise GsscError("class_names repeat a name: give each class its own")
+    if labels is None:
+        return np.full(num_nodes, -1, dtype=np.int64), names
+    array = np.asarray(labels)
+    if array.ndim not in (1, 2) or len(array) != num_nodes:
+        raise GsscError(
+            f"labels have shape {array.shape} for {num_nodes} nodes: give one label a node (-1 where unknown)"
+        )
+    if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "iu":
+        array = array[:, 0]
+    if array.ndim == 2:
+        return _multilabel(array), names
+    if array.dtype.kind in "OUS":
+        return _named_classes(array, names)
+    return _class_ids(array, names), names
+
+
+def _multilabel(array: np.ndarray) -> np.ndarray:
+    try:
+        targets = np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise GsscError("multi-label targets hold text: give 0, 1 or NaN (missing) a node and task") from None
+    valid = np.isnan(targets) | (targets == 0) | (targets == 1)
+    if not valid.all() or targets.shape[1] == 0:
+        at = np.argwhere(~valid)
+        where = f"row {at[0][0]}, task {at[0][1]} is {targets[tuple(at[0])]}" if len(at) else "there are no tasks"
+        raise GsscError(f"multi-label targets must be 0, 1 or NaN (missing): {where}")
+    return targets
+
+
+def _class_ids(array: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
+    if array.dtype.kind == "f":
+        known = ~np.isnan(array)
+        wrong = np.flatnonzero(known & (array != np.floor(array)) | np.isinf(array))
+        if len(wrong):
+            raise GsscError(
+                f"label of node {wrong[0]} is {array[wrong[0]]}: class labels must be whole numbers 0, 1, ..., "
+                "-1 where unknown; the task is classification, not regression"
+            )
+        array = np.where(known, array, -1)
+    elif array.dtype.kind not in "iub":
+        raise GsscError(f"labels have dtype {array.dtype}: give class numbers or class names")
+    ids = np.ascontiguousarray(array, dtype=np.int64)
+    wrong = np.flatnonzero(ids < -1)
+    if len(wrong):
+        raise GsscError(f"label of node {wrong[0]} is {ids[wrong[0]]}: use 0, 1, ... for classes, -1 for unknown")
+    if names is not None and len(ids) and ids.max() >= len(names):
+        first = int(np.flatnonzero(ids >= len(names))[0])
+        raise GsscError(
+            f"label of node {first} is {ids[first]}, but class_names has only {len(names)} names: "
+            "name every class or leave class_names out"
+        )
+    return ids
+
+
+def is_missing(value: object) -> bool:
+    """Whether a label cell means unknown: None, NaN or an empty string."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return True
+    return isinstance(value, (str, bytes)) and not value.strip()
+
+
+def _named_classes(array: np.ndarray, names: tuple[str, ...] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    values = array.tolist()
+    known = [value for value in values if not is_missing(value)]
+    if known and not any(isinstance(value, (str, bytes)) for value in known):
+        numbers = np.array([np.nan if is_missing(value) else value for value in values], dtype=np.float64)
+        return _class_ids(numbers, names), names
+    texts = [None if is_missing(v) else (v.decode() if isinstance(v, bytes) else str(v)).strip() for v in values]
+    if names is None:
+        names = tuple(sorted({text for text in texts if text is not None}, key=_by_number_then_name))
+    id_of = {name: index for index, name in enumerate(names)}
+    ids = np.full(len(texts), -1, dtype=np.int64)
+    for node, text in enumerate(texts):
+        if text is None:
+            continue
+        if text not in id_of:
+            raise GsscError(f"label of node {node} is {text!r}, which class_names does not list: add it there")
+        ids[node] = id_of[text]
+    return ids, names
+
+
+def _by_number_then_name(name: str) -> tuple[int, int, str]:
+    """Sort "2" before "10", and both before words."""
+    return (0, int(name), name) if name.isascii() and name.isdigit() else (1, 0, name)
+
+
+def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:
+    """Return a sorted int64 index array from node numbers or a boolean mask; `part` names it in errors."""
+    if index is None:
+        return np.empty(0, dtype=np.int64)
+    array = np.asarray(index)
+    if array.size == 0 and array.dtype != bool:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1:
+        raise GsscError(f"{part} has shape {array.shape}: give node numbers or one boolean mask over the nodes")
+    # An index array repeats nothing, so N > 2 numbers that are all 0 or 1 can only be a mask.
+    mask_of_numbers = array.dtype.kind in "iuf" and len(array) == num_nodes > 2 and np.isin(array, (0, 1)).all()
+    if array.dtype == bool or mask_of_numbers:
+        if len(array) != num_nodes:
+            raise GsscError(f"{part} mask has {len(array)} entries for {num_nodes} nodes: give one a node")
+        return np.flatnonzero(array).astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise GsscError(f"{part} has dtype {array.dtype}: give node numbers (integers) or a boolean mask")
+    nodes = np.sort(array.astype(np.int64))
+    if nodes[0] < 0 or nodes[-1] >= num_nodes:
+        at = int(np.flatnonzero((array < 0) | (array >= num_nodes))[0])
+        raise GsscError(
+            f"{part} entry {at} is node {array[at]}, which does not exist: nodes run from 0 to {num_nodes - 1}"
+        )
+    repeated = np.flatnonzero(nodes[1:] == nodes[:-1])
+    if len(repeated):
+        raise GsscError(f"{part} lists node {nodes[repeated[0]]} twice: list each node once")
+    return nodes
+
+
+def refuse_overlap(parts: dict[str, np.ndarray]) -> None:
+    """Raise when a node sits in two of train, val and test: a score measured so would mean nothing."""
+    names = list(parts)
+    for position, first in enumerate(names):
+        for second in names[position + 1 :]:
+            shared = np.intersect1d(parts[first], parts[second], assume_unique=True)
+            if len(shared):
+                raise GsscError(
+                    f"{first} and {second} share {len(shared)} nodes, the first is node {shared[0]}: "
+                    "keep each node in one part only"
+                )

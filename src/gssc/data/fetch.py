@@ -1,0 +1,107 @@
+"""Finding a dataset's files: the data root, then the cache, then the public address; digest checked always."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from os import PathLike
+from pathlib import Path
+
+from gssc.data.entry import Dataset, File, FilePaths
+from gssc.errors import GsscError
+from gssc.files import atomic_write, sha256
+
+_TIMEOUT_SECONDS = 30
+
+
+def data_root_of(data_root: str | PathLike[str] | None) -> Path | None:
+    """Return the folder published files lie in: the argument, else GSSC_DATA_ROOT, else none."""
+    given = data_root or os.environ.get("GSSC_DATA_ROOT") or None
+    if given is None:
+        return None
+    root = Path(given).expanduser()
+    if not root.is_dir():
+        raise GsscError(f"data root {root} is not a folder: check --data-root or GSSC_DATA_ROOT")
+    return root
+
+
+def cache_root() -> Path:
+    """Return the folder downloads are kept in: GSSC_CACHE, else ~/.cache/gssc."""
+    given = os.environ.get("GSSC_CACHE")
+    return Path(given).expanduser() if given else Path.home() / ".cache" / "gssc"
+
+
+def locate(dataset: Dataset, file: File, data_root: Path | None) -> Path | None:
+    """Return where a file lies now, looking in data root and cache; None when it is in neither."""
+    roots = ([data_root] if data_root else []) + [cache_root()]
+    candidates = [root / dataset.name / file.name for root in roots]
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def fetch(dataset: Dataset, data_root: str | PathLike[str] | None = None) -> FilePaths:
+    """Return the verified path of each of a dataset's files, downloading what is missing."""
+    root = data_root_of(data_root)
+    found = {file.name: locate(dataset, file, root) for file in dataset.files}
+    missing = [file for file in dataset.files if found[file.name] is None and not file.optional]
+    if missing:
+        found.update(_download(dataset, missing, root))
+    for file in dataset.files:
+        path = found[file.name]
+        if path is not None:
+            verify(path, file)
+    return {name: path for name, path in found.items() if path is not None}
+
+
+def verify(path: Path, file: File) -> None:
+    """Raise unless the file is, byte for byte, the published one."""
+    if file.sha256 is None:
+        return
+    try:
+        digest = sha256(path)
+    except OSError as error:
+        raise GsscError(f"{path} cannot be read ({error.strerror}): check its permissions") from None
+    if digest != file.sha256:
+        raise GsscError(
+            f"{path} is not the published file: its SHA-256 is {digest[:12]}..., expected {file.sha256[:12]}...; "
+            f"delete it, or put the file from {file.url} in its place"
+        )
+
+
+def _download(dataset: Dataset, files: list[File], data_root: Path | None) -> FilePaths:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    folder = cache_root() / dataset.name
+    by_hand = f"{data_root / dataset.name} or {folder}" if data_root else str(folder)
+    got: FilePaths = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        for file in files:
+            left = ", ".join(other.name for other in files if other.name not in got)
+            advice = f"get {left} from {dataset.address} by hand and put them into {by_hand}"
+            if file.url is None:
+                raise GsscError(f"{dataset.name}: {file.name} is not at hand and has no public address: {advice}")
+            target = folder / file.name
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with atomic_write(target) as temporary:
+                    task = progress.add_task(f"{dataset.name}: {file.name}", total=None)
+                    with urllib.request.urlopen(file.url, timeout=_TIMEOUT_SECONDS) as response:
+                        length = response.headers.get("Content-Length")
+                        progress.update(task, total=int(length) if length else None)
+                        with temporary.open("wb") as out:
+                            while piece := response.read(1 << 18):
+                                out.write(piece)
+                                progress.advance(task, len(piece))
+                    if length and temporary.stat().st_size != int(length):
+                        raise HTTPException("the connection closed before the end of the file")
+                    verify(temporary, file)
+            except GsscError as error:
+                raise GsscError(f"{dataset.name}: download of {file.url} failed: {error}; else {advice}") from None
+            except (OSError, HTTPException, ValueError) as error:
+                reason = getattr(error, "reason", None) or error
+                raise GsscError(f"{dataset.name}: could not download {file.url} ({reason}): {advice}") from None
+            got[file.name] = target
+    return got

@@ -1,0 +1,82 @@
+"""`load_dataset`: a name in, a checked Graph out."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from os import PathLike
+from typing import Any
+
+from gssc.data.entry import Dataset, RawGraph
+from gssc.data.fetch import fetch
+from gssc.data.registry import DATASETS
+from gssc.data.splits import Split, make_split
+from gssc.errors import GsscError
+from gssc.graph import Graph
+
+
+def find_dataset(name: str) -> Dataset:
+    """Return the registry's entry, or suggest the nearest name."""
+    if name in DATASETS:
+        return DATASETS[name]
+    near = difflib.get_close_matches(str(name).lower().replace("_", "-"), DATASETS, n=1, cutoff=0.5)
+    advice = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(DATASETS)}"
+    raise GsscError(f"dataset {name!r} is not known: {advice}")
+
+
+def load_dataset(
+    name: str,
+    *,
+    split: str | None = None,
+    seed: int = 0,
+    setting: str = "transductive",
+    data_root: str | PathLike[str] | None = None,
+    **options: Any,
+) -> Graph:
+    """Load a dataset by name.
+
+    Files are looked for in `data_root` (else the environment's GSSC_DATA_ROOT), then in the cache
+    (~/.cache/gssc or GSSC_CACHE), then downloaded; their SHA-256 is checked every time.
+
+    Args:
+        name: a key of `DATASETS`.
+        split: "public", "authors", "fixed-<k>" (k-th split on file, from 0), "per-class:<n>" or
+            "ratio:<a>/<b>/<c>"; each dataset offers some and has a default.
+        seed: of the seeded splits, and of the generators `digits` and `csbm`.
+        setting: "transductive", "inductive" or "cold-start".
+        options: passed to the dataset's loader, such as csbm's `nodes` or ogbn-arxiv's `features`.
+    """
+    dataset = find_dataset(name)
+    for option in options:
+        if option not in dataset.options:
+            near = difflib.get_close_matches(option, dataset.options, n=1)
+            advice = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(dataset.options) or 'none'}"
+            raise GsscError(f"{dataset.name} has no option {option!r}: {advice}")
+    raw = dataset.load(fetch(dataset, data_root), seed=seed, **options)
+    (train, val, test), split_name = choose_split(dataset, raw, split or dataset.default_split, seed)
+    return Graph(
+        features=raw.features,
+        edges=raw.edges,
+        labels=raw.labels,
+        train=train,
+        val=val,
+        test=test,
+        name=dataset.name,
+        split=split_name,
+        setting=setting,
+        class_names=raw.class_names,
+        node_ids=raw.node_ids,
+        feature_names=raw.feature_names,
+    )
+
+
+def choose_split(dataset: Dataset, raw: RawGraph, split: str, seed: int) -> tuple[Split, str]:
+    """Return the split on file that `split` names, or make the seeded one it describes."""
+    if split in raw.splits:
+        seeded = not dataset.files  # a generator's own split depends on its seed
+        return raw.splits[split], f"{split} seed={seed}" if seeded else split
+    if re.match(r"(per-class|ratio):", split):
+        return make_split(split, raw.labels, seed)
+    near = difflib.get_close_matches(split, [*raw.splits, "per-class:20", "ratio:60/20/20"], n=1, cutoff=0.5)
+    advice = f"did you mean {near[0]!r}? " if near else ""
+    raise GsscError(f"{dataset.name} has no split {split!r}: {advice}it offers {', '.join(dataset.splits)}")

@@ -1,0 +1,114 @@
+"""A graph as one .npz file.
+
+Keys: `x`, or `x_data`, `x_indices`, `x_indptr` and `x_shape` for sparse features; `edge_index` [2, E]; `y`;
+`train_mask`, `val_mask`, `test_mask`; optionally `node_id`, `class_names`, `feature_names`, `name`, `split`
+and `setting`. Only plain arrays are read: a file that holds pickled objects is refused.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.errors import GsscError
+from gssc.files import atomic_write
+from gssc.graph import Graph
+
+_SPARSE_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
+
+
+def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
+    """Return every array of an .npz file; anything unreadable is one clear error."""
+    path = Path(path)
+    if not path.is_file():
+        raise GsscError(f"{path} does not exist: check the path")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise GsscError(f"{path} is a single array, not an .npz archive: save it with numpy.savez")
+            return {key: archive[key] for key in archive.files}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        if "allow_pickle" in str(error):
+            raise GsscError(f"{path} holds pickled objects, which are never read: save plain arrays") from None
+        raise GsscError(f"{path} cannot be read as .npz, it may be cut short: write or fetch it again") from error
+
+
+def load_graph(path: str | PathLike[str], **changes: Any) -> Graph:
+    """Read a graph; `changes` override any field of `Graph`."""
+    arrays = read_arrays(path)
+    if "edge_index" not in arrays:
+        raise GsscError(f"{path} has no key 'edge_index' (it has {', '.join(sorted(arrays))}): add it, shape (2, E)")
+    fields: dict[str, Any] = {
+        "features": _features(arrays, path),
+        "edges": arrays["edge_index"],
+        "labels": arrays.get("y"),
+        "train": arrays.get("train_mask"),
+        "val": arrays.get("val_mask"),
+        "test": arrays.get("test_mask"),
+        "node_ids": arrays.get("node_id"),
+        "name": _text(arrays, "name", Path(path).stem),
+        "split": _text(arrays, "split", "from file"),
+        "setting": _text(arrays, "setting", "transductive"),
+    }
+    for key in ("class_names", "feature_names"):
+        if key in arrays:
+            fields[key] = tuple(arrays[key].astype(str).tolist())
+    return Graph(**{**fields, **changes})
+
+
+def _text(arrays: dict[str, np.ndarray], key: str, default: str) -> str:
+    return str(arrays[key]) if key in arrays else default
+
+
+def _features(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> Any:
+    if "x" in arrays:
+        return arrays["x"]
+    missing = [key for key in _SPARSE_KEYS if key not in arrays]
+    if missing:
+        raise GsscError(
+            f"{path} has no features: add 'x' (nodes x features), or all of {', '.join(_SPARSE_KEYS)} for sparse ones"
+        )
+    data, indices, indptr, shape = (arrays[key] for key in _SPARSE_KEYS)
+    try:
+        matrix = sp.csr_matrix((data, indices, indptr), shape=tuple(int(size) for size in shape))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
+        raise GsscError(f"{path}: x_data, x_indices, x_indptr, x_shape are no valid CSR matrix: {error}") from None
+    return matrix
+
+
+def save_graph(graph: Graph, path: str | PathLike[str]) -> None:
+    """Write a graph atomically, compressed."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise GsscError(f"{path} must end in .npz: numpy adds that ending otherwise")
+    arrays: dict[str, Any] = {
+        "edge_index": graph.edges,
+        "y": graph.labels,
+        "name": np.asarray(graph.name),
+        "split": np.asarray(graph.split),
+        "setting": np.asarray(graph.setting),
+    }
+    features = graph.features
+    if isinstance(features, np.ndarray):
+        arrays["x"] = features
+    else:
+        parts = (features.data, features.indices, features.indptr, np.asarray(features.shape, dtype=np.int64))
+        arrays.update(zip(_SPARSE_KEYS, parts, strict=True))
+    for part in ("train", "val", "test"):
+        mask = np.zeros(graph.num_nodes, dtype=bool)
+        mask[getattr(graph, part)] = True
+        arrays[f"{part}_mask"] = mask
+    if graph.node_ids is not None:
+        arrays["node_id"] = graph.node_ids
+    for key in ("class_names", "feature_names"):
+        if getattr(graph, key) is not None:
+            arrays[key] = np.asarray(getattr(graph, key), dtype=str)
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)

@@ -1,0 +1,16 @@
+"""The datasets `load_dataset` knows: what they are, where they come from, how to check them.
+
+A new family is one file that defines `ENTRIES` and one line in `_FAMILIES`; a new member of a family is one
+`Dataset` in that file.
+"""
+
+from __future__ import annotations
+
+from gssc.data import coauthor, heterophilous, planetoid
+from gssc.data.entry import Dataset, File, RawGraph
+
+__all__ = ["DATASETS", "Dataset", "File", "RawGraph"]
+
+_FAMILIES = (planetoid, coauthor, heterophilous)
+
+DATASETS: dict[str, Dataset] = {entry.name: entry for family in _FAMILIES for entry in family.ENTRIES}

@@ -1,0 +1,110 @@
+"""Splits as pure functions: labels and a seeded generator in, three sorted index arrays out.
+
+`labels` is what `Graph` holds: class ids with -1 for unknown, or multi-label targets with NaN. Nodes without
+any label enter no part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from gssc.errors import GsscError
+
+Split = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+USUAL_VAL, USUAL_TEST = 500, 1000  # Planetoid's sizes, which the per-class protocols of the field share
+
+
+def labelled_nodes(labels: np.ndarray) -> np.ndarray:
+    """Return the nodes that carry a label (multi-label: at least one target)."""
+    known = ~np.isnan(labels).all(axis=1) if labels.ndim == 2 else labels >= 0
+    return np.flatnonzero(known).astype(np.int64)
+
+
+def n_per_class(
+    labels: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    val: int | None = None,
+    test: int | None = None,
+    val_per_class: int | None = None,
+) -> Split:
+    """Train on `n` nodes of each class (all of it where a class has fewer); draw val and test from the rest.
+
+    `val` and `test` are node counts. Left out they are 500 and 1000 where the rest allows, else a third and
+    two thirds of it; with only `val` given, test is all that remains. `val_per_class` balances val instead.
+    """
+    if labels.ndim != 1:
+        raise GsscError("a per-class split needs one class a node: use a ratio split for multi-label targets")
+    if n < 1:
+        raise GsscError(f"a per-class split of {n} labels a class leaves nothing to train on: use at least 1")
+    train = _take_per_class(labels, labelled_nodes(labels), n, rng)
+    rest = np.setdiff1d(labelled_nodes(labels), train, assume_unique=True)
+    if val_per_class is not None:
+        val_nodes = _take_per_class(labels, rest, val_per_class, rng)
+        rest = np.setdiff1d(rest, val_nodes, assume_unique=True)
+        test_nodes = rest if test is None else rng.permutation(rest)[:test]
+        return train, val_nodes, np.sort(test_nodes)
+    if val is None and test is None:
+        plenty = len(rest) >= USUAL_VAL + USUAL_TEST
+        val, test = (USUAL_VAL, USUAL_TEST) if plenty else (len(rest) // 3, len(rest) - len(rest) // 3)
+    elif val is None:
+        val = min(USUAL_VAL, (len(rest) - (test or 0)) if test is not None else len(rest) // 3)
+    elif test is None:
+        test = max(0, len(rest) - val)
+    assert val is not None and test is not None
+    if val < 0 or test < 0 or val + test > len(rest):
+        raise GsscError(
+            f"{val} validation and {test} test nodes were asked for, but only {len(rest)} labelled nodes remain "
+            f"beside the {len(train)} in train: ask for fewer"
+        )
+    shuffled = rng.permutation(rest)
+    return train, np.sort(shuffled[:val]), np.sort(shuffled[val : val + test])
+
+
+def _take_per_class(labels: np.ndarray, among: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    taken = [rng.permutation(among[labels[among] == c])[:n] for c in np.unique(labels[among])]
+    return np.sort(np.concatenate(taken)) if taken else np.empty(0, dtype=np.int64)
+
+
+def ratios(labels: np.ndarray, parts: Sequence[float], rng: np.random.Generator) -> Split:
+    """Deal the labelled nodes at random into train, val and test in proportion to three numbers."""
+    shares = np.asarray(parts, dtype=np.float64)
+    if shares.shape != (3,) or not np.isfinite(shares).all() or (shares < 0).any() or shares[0] <= 0:
+        raise GsscError(f"ratio {list(parts)} must be three numbers for train, val and test, the first above 0")
+    nodes = rng.permutation(labelled_nodes(labels))
+    ends = np.round(np.cumsum(shares) / shares.sum() * len(nodes)).astype(np.int64)
+    train_end = min(max(int(ends[0]), 1), len(nodes))
+    val_end = max(int(ends[1]), train_end)
+    return np.sort(nodes[:train_end]), np.sort(nodes[train_end:val_end]), np.sort(nodes[val_end:])
+
+
+def from_masks(train: np.ndarray, val: np.ndarray, test: np.ndarray) -> Split:
+    """Turn three boolean masks into index arrays."""
+    first, second, third = (np.flatnonzero(mask).astype(np.int64) for mask in (train, val, test))
+    return first, second, third
+
+
+def make_split(spec: str, labels: np.ndarray, seed: int) -> tuple[Split, str]:
+    """Make a seeded split from "per-class:<n>", "per-class:<n>/<val>/<test>" or "ratio:<a>/<b>/<c>".
+
+    Returns the split and the name results should carry, such as "20-per-class seed=0".
+    """
+    rng = np.random.default_rng(seed)
+    if match := re.fullmatch(r"per-class:(\d+)(?:/(\d+)/(\d+))?", spec):
+        n, val, test = (None if text is None else int(text) for text in match.groups())
+        assert n is not None
+        sizes = "" if val is None else f" {val}/{test}"
+        return n_per_class(labels, n, rng, val=val, test=test), f"{n}-per-class{sizes} seed={seed}"
+    number = r"(\d+(?:\.\d+)?)"
+    if match := re.fullmatch(f"ratio:{number}/{number}/{number}", spec):
+        parts = match.groups()
+        return ratios(labels, [float(part) for part in parts], rng), f"ratio {'/'.join(parts)} seed={seed}"
+    raise GsscError(
+        f"split {spec!r} is not understood: use per-class:20, per-class:20/500/1000 (train a class/val/test) "
+        "or ratio:60/20/20"
+    )

@@ -1,0 +1,320 @@
+"""Graph: features, edges, labels and split, checked once so that nothing later has to.
+
+A graph here is simple and undirected. Whatever edge list comes in, each edge is kept once as
+(smaller, larger); self-loops and repeats are dropped and counted in `Graph.cleaning`. Labels use -1 for
+unknown. Features stay as they were loaded: row normalisation is a choice of training, not of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, fields
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.data.checks import (
+    Cleaning,
+    clean_edges,
+    clean_features,
+    clean_index,
+    clean_labels,
+    refuse_overlap,
+)
+from gssc.errors import GsscError
+
+if TYPE_CHECKING:
+    import networkx
+    import torch_geometric.data
+
+__all__ = ["Cleaning", "Graph", "SETTINGS"]
+
+SETTINGS = ("transductive", "inductive", "cold-start")
+_LABELS_AT_A_TIME = 1 << 22
+
+Features = Union[np.ndarray, sp.csr_matrix]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A node-classification problem on one undirected graph.
+
+    Args:
+        features: [N, d] numbers, dense, memory-mapped or SciPy sparse; kept as float32.
+        edges: [2, E] node ids, in any direction, order and repetition; kept once each, sorted.
+        labels: [N] class ids (-1 unknown) or class names (None, NaN, "" unknown), or [N, T] binary targets
+            with NaN where missing. Left out, every label is unknown.
+        train, val, test: node ids or boolean masks; kept as sorted ids. Any may be empty.
+        name, split, setting: what to call this in a result. The setting is "transductive" (all is seen in
+            training), "inductive" (test nodes and their edges are not) or "cold-start" (test nodes moreover
+            have no edges when predicted).
+        class_names, node_ids, feature_names: what the numbers stand for, where known.
+        require_all_classes: refuse a graph that has a class without a training label. By default such a class
+            is only mentioned in `notes`.
+
+    Example:
+        >>> graph = Graph([[0.0], [1.0], [2.0]], edges=[[0, 1, 1], [1, 0, 2]], labels=["a", "a", "b"])
+        >>> graph.num_edges, graph.class_names, graph.homophily()
+        (2, ('a', 'b'), 0.5)
+        >>> graph.cleaning.summary()
+        '1 one-way edges symmetrised'
+    """
+
+    features: Features
+    edges: np.ndarray
+    labels: np.ndarray = None  # type: ignore[assignment]
+    train: np.ndarray = None  # type: ignore[assignment]
+    val: np.ndarray = None  # type: ignore[assignment]
+    test: np.ndarray = None  # type: ignore[assignment]
+    name: str = "graph"
+    split: str = "unnamed"
+    setting: str = "transductive"
+    class_names: tuple[str, ...] | None = None
+    node_ids: np.ndarray | None = None
+    feature_names: tuple[str, ...] | None = None
+    cleaning: Cleaning = Cleaning()
+    require_all_classes: InitVar[bool] = False
+    _checked_features: InitVar[Any] = None  # features that were checked before: not read again
+
+    def __post_init__(self, require_all_classes: bool, _checked_features: Any) -> None:
+        features = self.features
+        if features is not _checked_features or features is None:
+            features = clean_features(features)
+        nodes = int(features.shape[0])
+        edges, cleaned = clean_edges(self.edges, nodes)
+        labels, class_names = clean_labels(self.labels, nodes, self.class_names)
+        parts = {part: clean_index(getattr(self, part), nodes, part) for part in ("train", "val", "test")}
+        refuse_overlap(parts)
+        canonical = {
+            "features": features,
+            "edges": edges,
+            "labels": labels,
+            "class_names": class_names,
+            "node_ids": _clean_node_ids(self.node_ids, nodes),
+            "feature_names": _clean_feature_names(self.feature_names, int(features.shape[1])),
+            "cleaning": self.cleaning + cleaned,
+            **parts,
+        }
+        for field, value in canonical.items():
+            object.__setattr__(self, field, value)
+        if self.setting not in SETTINGS:
+            raise GsscError(f"setting {self.setting!r} is not known: use one of {', '.join(SETTINGS)}")
+        self._refuse_unlabelled()
+        if require_all_classes and self._classes_without_training_label():
+            raise GsscError(self._missing_class_note() + "; add a label, drop the class, or allow it")
+
+    def _refuse_unlabelled(self) -> None:
+        """Training and choosing a model need labels; a test node may be one whose label nobody knows."""
+        if self.is_multilabel:
+            return
+        for part in ("train", "val"):
+            nodes = getattr(self, part)
+            unlabelled = nodes[self.labels[nodes] < 0]
+            if len(unlabelled):
+                raise GsscError(
+                    f"{part} holds {len(unlabelled)} nodes without a label, the first is node {unlabelled[0]}: "
+                    f"label it or take it out of {part}"
+                )
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.features.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Undirected edges, each counted once."""
+        return int(self.edges.shape[1])
+
+    @property
+    def num_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def is_multilabel(self) -> bool:
+        return self.labels.ndim == 2
+
+    @property
+    def num_classes(self) -> int:
+        """Classes, or tasks when targets are multi-label: the width of the prediction."""
+        if self.is_multilabel:
+            return int(self.labels.shape[1])
+        if self.class_names is not None:
+            return len(self.class_names)
+        return int(self.labels.max()) + 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One line for each thing worth knowing that does not stop training."""
+        notes = [self._missing_class_note()] if self._classes_without_training_label() else []
+        if not self.is_multilabel and len(self.test) and (self.labels[self.test] < 0).any():
+            notes.append(f"{int((self.labels[self.test] < 0).sum())} test nodes have no label to score against")
+        return tuple(notes)
+
+    def _classes_without_training_label(self) -> list[int]:
+        if self.is_multilabel:
+            return []
+        return np.setdiff1d(np.arange(self.num_classes), self.labels[self.train]).tolist()
+
+    def _missing_class_note(self) -> str:
+        missing = self._classes_without_training_label()
+        first = missing[0] if self.class_names is None else self.class_names[missing[0]]
+        return f"{len(missing)} of {self.num_classes} classes have no training label, the first is {first!r}"
+
+    def with_(self, **changes: Any) -> Graph:
+        """Return a copy with some fields replaced; the number of classes never shrinks on the way."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if "edges" in changes:
+            values["cleaning"] = Cleaning()
+        if "labels" in changes and not self.is_multilabel and self.class_names is None:
+            array = np.asarray(changes["labels"])
+            if array.ndim == 1 and array.dtype.kind in "iu" and array.max(initial=-1) + 1 < self.num_classes:
+                values["class_names"] = _numbered(self.num_classes)
+        return Graph(**{**values, "_checked_features": self.features, **changes})
+
+    def training_view(self) -> tuple[Graph, np.ndarray]:
+        """Return what training may see, and the original id of each of its nodes.
+
+        Transductive: everything. Inductive and cold-start: test nodes and their edges are gone and the
+        remaining nodes are numbered anew.
+        """
+        if self.setting == "transductive" or not len(self.test):
+            return self, np.arange(self.num_nodes)
+        seen = np.ones(self.num_nodes, dtype=bool)
+        seen[self.test] = False
+        kept = np.flatnonzero(seen)
+        new_id = np.cumsum(seen) - 1
+        edges = self.edges[:, seen[self.edges].all(axis=0)]
+        if not edges.shape[1]:
+            raise GsscError(
+                f"no edge is left to train on in the {self.setting} setting once the {len(self.test)} test nodes "
+                "and their edges are taken out: use a smaller test set or the transductive setting"
+            )
+        names = self.class_names
+        if names is None and not self.is_multilabel:
+            names = _numbered(self.num_classes)  # a class seen only in test still counts
+        features: Any = self.features[kept]
+        if not sp.issparse(features):
+            features = np.asarray(features)  # rows picked from a memory map now live in memory
+        view = self.with_(
+            features=features,
+            _checked_features=features,
+            edges=new_id[edges],
+            labels=self.labels[kept],
+            train=new_id[self.train],
+            val=new_id[self.val],
+            test=None,
+            class_names=names,
+            node_ids=None if self.node_ids is None else self.node_ids[kept],
+        )
+        return view, kept
+
+    def evaluation_edges(self) -> np.ndarray:
+        """Return the edges a message-passing model may use at test time: in cold-start, none of test nodes."""
+        if self.setting != "cold-start":
+            return self.edges
+        unseen = np.zeros(self.num_nodes, dtype=bool)
+        unseen[self.test] = True
+        return np.ascontiguousarray(self.edges[:, ~unseen[self.edges].any(axis=0)])
+
+    def homophily(self) -> float:
+        """Return the share of edges whose two known labels agree (Eq. 4); NaN when no edge has two.
+
+        With multi-label targets each (edge, task) pair known at both ends counts once.
+        """
+        agree = known = 0
+        step = max(1, _LABELS_AT_A_TIME // self.labels[0].size)
+        for start in range(0, self.num_edges, step):
+            block = self.edges[:, start : start + step]
+            left, right = self.labels[block[0]], self.labels[block[1]]
+            both = ~(np.isnan(left) | np.isnan(right)) if self.is_multilabel else (left >= 0) & (right >= 0)
+            known += int(both.sum())
+            agree += int((both & (left == right)).sum())
+        return agree / known if known else float("nan")
+
+    def __repr__(self) -> str:
+        kind = "tasks" if self.is_multilabel else "classes"
+        return (
+            f"Graph({self.name!r}: {self.num_nodes:,} nodes, {self.num_edges:,} edges, {self.num_features:,} "
+            f"{'sparse ' if sp.issparse(self.features) else ''}features, {self.num_classes} {kind}; "
+            f"split {self.split!r} {len(self.train):,}/{len(self.val):,}/{len(self.test):,}, {self.setting})"
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], **changes: Any) -> Graph:
+        """Read a graph from .npz (keys x, edge_index, y, train_mask, ...; see `gssc.data.npz`)."""
+        from gssc.data.npz import load_graph
+
+        return load_graph(path, **changes)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the graph to .npz, whole or not at all."""
+        from gssc.data.npz import save_graph
+
+        save_graph(self, path)
+
+    @classmethod
+    def from_pyg(cls, data: torch_geometric.data.Data, **changes: Any) -> Graph:
+        """Build a graph from PyTorch Geometric's `Data`; `changes` override any field."""
+        from gssc.data.convert import from_pyg
+
+        return from_pyg(data, **changes)
+
+    def to_pyg(self) -> torch_geometric.data.Data:
+        """Return PyTorch Geometric's `Data`, each edge in both directions."""
+        from gssc.data.convert import to_pyg
+
+        return to_pyg(self)
+
+    @classmethod
+    def from_networkx(
+        cls, graph: networkx.Graph, *, features: str = "x", label: str = "y", split: str = "split", **changes: Any
+    ) -> Graph:
+        """Build a graph from NetworkX; `features`, `label` and `split` name the node attributes to read."""
+        from gssc.data.convert import from_networkx
+
+        return from_networkx(graph, features=features, label=label, split=split, **changes)
+
+    def to_networkx(self) -> networkx.Graph:
+        """Return a NetworkX graph with node attributes x, y and split."""
+        from gssc.data.convert import to_networkx
+
+        return to_networkx(self)
+
+    @classmethod
+    def from_scipy(cls, adjacency: Any, features: Any, labels: Any = None, **changes: Any) -> Graph:
+        """Build a graph from a SciPy sparse adjacency matrix, whose non-zero entries are the edges."""
+        from gssc.data.convert import from_scipy
+
+        return from_scipy(adjacency, features, labels, **changes)
+
+    def to_scipy(self) -> sp.csr_matrix:
+        """Return the symmetric adjacency matrix, ones for edges."""
+        from gssc.data.convert import to_scipy
+
+        return to_scipy(self)
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(str(index) for index in range(count))
+
+
+def _clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
+    if node_ids is None:
+        return None
+    ids = np.asarray(node_ids)
+    if ids.dtype.kind not in "iu":
+        ids = ids.astype(str)
+    if ids.shape != (num_nodes,):
+        raise GsscError(f"node_ids have shape {ids.shape} for {num_nodes} nodes: give one a node")
+    return ids
+
+
+def _clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    texts = tuple(str(name) for name in names)
+    if len(texts) != num_features:
+        raise GsscError(f"{len(texts)} feature_names for {num_features} features: give one a column")
+    return texts
