@@ -41,7 +41,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         yield temporary
         _sync(temporary)
         try:
-            os.replace(temporary, path)
+            temporary.replace(path)
         except OSError as error:
             raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
     except BaseException:

@@ -1,0 +1,250 @@
+"""The trained model as a plain MLP: a feature row in, class probabilities out, no graph anywhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gssc.deploy import store
+from gssc.errors import GsscError
+
+LEAKY_SLOPE = np.float32(0.01)
+# Rows pass through all layers a block at a time, so that what one layer writes is still in the cache when
+# the next one reads it. Of 128 to 10,000 rows, 1,024 was fastest at 256 hidden units.
+BLOCK_ROWS = 1024
+
+
+@dataclass(eq=False)
+class DeployedModel:
+    """A trained classifier that needs one feature row a prediction and nothing else.
+
+    Batch norm is folded into the linear maps, so whole-graph prediction costs its matrix products and little
+    more. Works with NumPy alone; when torch happens to be imported, sparse rows take its faster product.
+
+    Args:
+        layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
+        class_names: one name an output; for multi-label targets, one a task.
+        activation: between the layers: ``relu``, or ``leaky_relu`` with slope 0.01.
+        normalize: ``row`` divides each feature row by its sum (rows that sum to zero stay as they are).
+        task: ``multiclass`` gives probabilities that sum to one, ``multilabel`` one for each task.
+        temperature: logits are divided by it before they become probabilities.
+        feature_names: columns of a table the features are taken from, in order, if they have names.
+        metadata: anything JSON can hold: data set, settings, versions.
+
+    Example:
+        >>> identity = np.eye(2, dtype=np.float32), np.zeros(2, dtype=np.float32)
+        >>> model = DeployedModel([identity, identity], class_names=["left", "right"])
+        >>> model
+        DeployedModel(2 -> 2 -> 2, relu, multiclass)
+        >>> model.predict(np.array([[2.0, 1.0], [0.0, 3.0]]))
+        array([0, 1])
+    """
+
+    layers: list[tuple[np.ndarray, np.ndarray]]
+    class_names: list[str]
+    activation: Literal["relu", "leaky_relu"] = "relu"
+    normalize: Literal["row", "none"] = "none"
+    task: Literal["multiclass", "multilabel"] = "multiclass"
+    temperature: float = 1.0
+    feature_names: list[str] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.layers = [
+            (np.ascontiguousarray(weight, dtype=np.float32), np.ascontiguousarray(bias, dtype=np.float32))
+            for weight, bias in self.layers
+        ]
+        self.class_names = [str(name) for name in self.class_names]
+        if self.feature_names is not None:
+            self.feature_names = [str(name) for name in self.feature_names]
+        _check(self)
+        # [in, out] and contiguous: the sparse products need it so, and the dense ones do not mind.
+        self._transposed = [np.ascontiguousarray(weight.T) for weight, _ in self.layers]
+
+    def __repr__(self) -> str:
+        widths = " -> ".join(map(str, self.widths))
+        return f"DeployedModel({widths}, {self.activation}, {self.task})"
+
+    @property
+    def widths(self) -> list[int]:
+        """Number of features, of hidden units in each layer, and of outputs."""
+        return [self.layers[0][0].shape[1], *(len(bias) for _, bias in self.layers)]
+
+    def logits(self, x: Any) -> np.ndarray:
+        """Scores before softmax or sigmoid, float32 [rows, outputs]; not divided by the temperature.
+
+        Args:
+            x: feature rows, [rows, features]: an array (a memory map is read in blocks) or a SciPy sparse matrix.
+        """
+        scores = self._forward(x, len(self.layers))
+        finite = np.isfinite(scores).all(axis=1)
+        if not finite.all():
+            raise GsscError(
+                f"row {int(np.argmin(finite))} has a NaN, infinite or far too large feature: mend or drop it"
+            )
+        return scores
+
+    def embed(self, x: Any) -> np.ndarray:
+        """The last hidden layer after its activation, float32 [rows, width]."""
+        if len(self.layers) == 1:
+            raise GsscError("the model is a single linear map: it has no hidden layer to embed with")
+        return self._forward(x, len(self.layers) - 1)
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """Probability of each class (or task), float32 [rows, outputs]."""
+        scores = self.logits(x)
+        scores /= np.float32(self.temperature)
+        return _softmax(scores) if self.task == "multiclass" else _sigmoid(scores)
+
+    def predict(self, x: Any) -> np.ndarray:
+        """Number of the likeliest class, int64 [rows]; for multi-label targets 0 or 1 a task, int64 [rows, tasks]."""
+        scores = self.logits(x)
+        return scores.argmax(axis=1) if self.task == "multiclass" else (scores >= 0).astype(np.int64)
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``model.safetensors`` and ``model.json`` into a folder, creating it if need be."""
+        store.save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> DeployedModel:
+        """Read a model folder; raises :class:`GsscError` if any of it is missing, damaged or was changed."""
+        return cls(**store.load(Path(folder)))
+
+    def _forward(self, x: Any, depth: int) -> np.ndarray:
+        """Pass rows through the first ``depth`` layers, each but the model's last followed by its activation."""
+        x = self._rows(x)
+        widths = self.widths[1 : depth + 1]
+        out = np.empty((x.shape[0], widths[-1]), dtype=np.float32)
+        # One buffer a layer serves all blocks; the last layer writes into the result itself.
+        buffers = [np.empty((BLOCK_ROWS, width), dtype=np.float32) for width in widths[:-1]]
+        spare = np.empty(BLOCK_ROWS * max(widths), dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found in the result
+            for start, block in _blocks(x):
+                rows = block.shape[0]
+                hidden = block
+                for layer, target in enumerate([*(buffer[:rows] for buffer in buffers), out[start : start + rows]]):
+                    _product(hidden, self._transposed[layer], target)
+                    if layer == 0 and self.normalize == "row":
+                        target *= _row_factors(block)  # scales the rows without a copy of them
+                    target += self.layers[layer][1]
+                    if layer + 1 < len(self.layers):
+                        self._activate(target, spare)
+                    hidden = target
+        return out
+
+    def _activate(self, x: np.ndarray, spare: np.ndarray) -> None:
+        if self.activation == "leaky_relu":
+            np.maximum(x, np.multiply(x, LEAKY_SLOPE, out=spare[: x.size].reshape(x.shape)), out=x)
+        else:
+            np.maximum(x, 0, out=x)
+
+    def _rows(self, x: Any) -> Any:
+        if _is_sparse(x):
+            x = x.tocsr()
+        else:
+            x = np.asanyarray(x)
+            if x.dtype.kind not in "fiub":
+                raise GsscError(f"features have dtype {x.dtype}; they must be numbers")
+        if x.ndim != 2:
+            raise GsscError(f"features have shape {x.shape}; they must be a table of shape (rows, {self.widths[0]})")
+        if x.shape[1] != self.widths[0]:
+            raise GsscError(f"rows have {x.shape[1]} features, but the model was trained on {self.widths[0]}")
+        return x
+
+
+def _is_sparse(x: Any) -> bool:
+    # Whoever holds a SciPy matrix has imported SciPy; asking for the attribute spares everybody else the import.
+    return hasattr(x, "tocsr")
+
+
+def _blocks(x: Any) -> Iterator[tuple[int, Any]]:
+    """Consecutive float32 rows and the number of the first; of sparse rows, views where SciPy would copy."""
+    for start in range(0, x.shape[0], BLOCK_ROWS):
+        stop = min(start + BLOCK_ROWS, x.shape[0])
+        if not _is_sparse(x):
+            yield start, np.ascontiguousarray(x[start:stop], dtype=np.float32)
+            continue
+        first, last = x.indptr[start], x.indptr[stop]
+        parts = (
+            x.data[first:last].astype(np.float32, copy=False),
+            x.indices[first:last],
+            x.indptr[start : stop + 1] - first,
+        )
+        yield start, type(x)(parts, shape=(stop - start, x.shape[1]), copy=False)
+
+
+def _row_factors(block: Any) -> np.ndarray:
+    sums = np.asarray(block.sum(axis=1), dtype=np.float64).reshape(-1, 1)
+    return np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0).astype(np.float32)
+
+
+def _product(x: Any, weight: np.ndarray, out: np.ndarray) -> None:
+    """``x @ weight`` into ``out``; x [rows, in] dense or CSR, weight [in, out]."""
+    if not _is_sparse(x):
+        np.matmul(x, weight, out=out)
+        return
+    if "torch" in sys.modules:
+        from gssc.deploy.torch_backend import sparse_product
+
+        out[:] = sparse_product(x, weight)
+        return
+    out[:] = x @ weight
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores
+
+
+def _sigmoid(scores: np.ndarray) -> np.ndarray:
+    # 1 / (1 + exp(-x)) overflows for very negative x; half a tanh does not.
+    scores *= np.float32(0.5)
+    np.tanh(scores, out=scores)
+    scores += np.float32(1)
+    scores *= np.float32(0.5)
+    return scores
+
+
+def _check(model: DeployedModel) -> None:
+    """Refuse what cannot be a model; reads the same whether it came from training or from a file."""
+    if not model.layers:
+        raise GsscError("a model needs at least one layer")
+    previous = None
+    for number, (weight, bias) in enumerate(model.layers):
+        if weight.ndim != 2 or bias.shape != weight.shape[:1] or 0 in weight.shape:
+            raise GsscError(
+                f"layer {number} has weight {weight.shape} and bias {bias.shape}; want (out, in) and (out,)"
+            )
+        if previous not in (None, weight.shape[1]):
+            raise GsscError(f"layer {number} takes {weight.shape[1]} inputs, but the one before gives {previous}")
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise GsscError(f"layer {number} has NaN or infinite weights")
+        previous = weight.shape[0]
+    _one_of("activation", model.activation, ("relu", "leaky_relu"))
+    _one_of("normalize", model.normalize, ("row", "none"))
+    _one_of("task", model.task, ("multiclass", "multilabel"))
+    if not (math.isfinite(model.temperature) and model.temperature > 0):
+        raise GsscError(f"temperature is {model.temperature}; it must be a positive number")
+    _names("class_names", model.class_names, model.widths[-1], "outputs")
+    if model.feature_names is not None:
+        _names("feature_names", model.feature_names, model.widths[0], "features")
+
+
+def _one_of(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise GsscError(f"{what} is {value!r}; it must be one of {', '.join(known)}")
+
+
+def _names(what: str, names: list[str], count: int, of_what: str) -> None:
+    if len(names) != count:
+        raise GsscError(f"{what} has {len(names)} names for {count} {of_what}")
+    if len(set(names)) != count:
+        raise GsscError(f"{what} has a name twice")

@@ -1,0 +1,273 @@
+"""Feature rows from files: npz, npy, csv, tsv and parquet, checked before a model sees them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gssc.errors import GsscError
+from gssc.extras import require
+
+ID_COLUMNS = ("id", "node_id")
+# Columns of a node table that say something about a node but are no feature of it.
+OTHER_COLUMNS = ("label", "y", "split")
+FORMATS = (".npz", ".npy", ".csv", ".tsv", ".parquet")
+_CHECK_ROWS = 65_536  # memory-mapped rows are checked in blocks, never read whole
+
+
+@dataclass
+class Rows:
+    """Feature rows of a table.
+
+    Attributes:
+        features: float array [rows, features], possibly memory-mapped, or a SciPy CSR matrix.
+        ids: one number or text a row, from the column ``id`` or ``node_id``, if there is one.
+        feature_names: names of the columns, if the file has any.
+    """
+
+    features: Any
+    ids: np.ndarray | None = None
+    feature_names: list[str] | None = None
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+
+def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> Rows:
+    """Read feature rows, or raise a :class:`GsscError` that says where the file is wrong.
+
+    Args:
+        path: ``.npz`` (``x``, or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``, or what
+            ``scipy.sparse.save_npz`` writes), ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
+        feature_names: the columns a model wants. A table that has them all gives these, in this order, and
+            nothing else; in any other table every column but an id, a label or a split is a feature.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise GsscError(f"cannot read {path}: its name must end in one of {', '.join(FORMATS)}")
+    if not path.is_file():
+        raise GsscError(f"cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}")
+    wanted = None if feature_names is None else [str(name) for name in feature_names]
+    try:
+        if suffix == ".npz":
+            rows = _read_npz(path)
+        elif suffix == ".npy":
+            rows = Rows(np.load(path, mmap_mode="r", allow_pickle=False))
+        elif suffix == ".parquet":
+            rows = _read_parquet(path, wanted)
+        else:
+            rows = _read_text(path, "\t" if suffix == ".tsv" else ",", wanted)
+    except OSError as error:
+        raise GsscError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        # NumPy's own words; its advice to allow pickles is not for files from elsewhere.
+        reason = "it holds Python objects, not numbers" if "pickle" in str(error) else _one_line(error)
+        raise GsscError(f"cannot read {path}: {reason}") from error
+    _check(rows, path)
+    return rows
+
+
+def feature_columns(header: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
+    """Which columns of a table are features: the wanted ones if all are there, else all that are not known others.
+
+    >>> feature_columns(["id", "b", "a", "label"], ["a", "b"])
+    [2, 1]
+    >>> feature_columns(["id", "b", "a", "label"], None)
+    [1, 2]
+    """
+    place = {name: index for index, name in enumerate(header)}
+    if wanted is not None and all(name in place for name in wanted):
+        return [place[name] for name in wanted]
+    known = {*ID_COLUMNS, *OTHER_COLUMNS}
+    return [index for index, name in enumerate(header) if name.lower() not in known]
+
+
+def _id_column(header: Sequence[str]) -> int | None:
+    return next((index for index, name in enumerate(header) if name.lower() in ID_COLUMNS), None)
+
+
+def _read_npz(path: Path) -> Rows:
+    with np.load(path, allow_pickle=False) as file:
+        if not hasattr(file, "files"):
+            raise GsscError(f"cannot read {path}: it is a single array; name it .npy")
+        ids = file["node_id"] if "node_id" in file else None
+        names = [str(name) for name in file["feature_names"]] if "feature_names" in file else None
+        if "x" in file:
+            return Rows(file["x"], ids, names)
+        for prefix in ("x_", ""):
+            keys = [prefix + part for part in ("data", "indices", "indptr", "shape")]
+            if all(key in file for key in keys):
+                return Rows(_csr(file, *(file[key] for key in keys)), ids, names)
+        found = ", ".join(file.files) or "nothing"
+    raise GsscError(f"{path} has no key 'x' and no sparse 'x_data', 'x_indices', 'x_indptr', 'x_shape'; it has {found}")
+
+
+def _csr(file: Any, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: np.ndarray) -> Any:
+    from scipy import sparse
+
+    if "format" in file and (kind := str(np.asarray(file["format"]).astype(str))) != "csr":
+        raise ValueError(f"the sparse matrix is stored as {kind}; save it as csr")
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=tuple(int(size) for size in shape))
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
+    require("pyarrow", extra="tables")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            header = list(file.schema_arrow.names)
+            columns = feature_columns(header, wanted)
+            id_column = _id_column(header)
+            chosen = [header[index] for index in columns]
+            table = file.read(columns=chosen if id_column is None else [*chosen, header[id_column]])
+    except pa.ArrowException as error:
+        raise GsscError(f"cannot read {path}: {_one_line(error)}") from error
+    features = np.empty((table.num_rows, len(chosen)), dtype=np.float32)
+    for number, name in enumerate(chosen):
+        column = table.column(name)
+        kind = column.type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise GsscError(f"{path}: column {name!r} holds {kind}; features must be numbers")
+        if column.null_count:
+            row = column.is_null().to_numpy().argmax()
+            raise GsscError(f"{path}: row {row}, column {name!r} is empty; fill it or drop the row")
+        features[:, number] = column.to_numpy()
+    ids = None
+    if id_column is not None:
+        column = table.column(header[id_column])
+        ids = (
+            column.to_numpy()
+            if pa.types.is_integer(column.type) and not column.null_count
+            else _texts(column.to_pylist())
+        )
+    return Rows(features, ids, chosen)
+
+
+def _read_text(path: Path, delimiter: str, wanted: list[str] | None) -> Rows:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter)
+        lines = ((reader.line_num, cells) for cells in reader if cells)
+        try:
+            first = next(lines, None)
+            if first is None:
+                raise GsscError(f"{path} is empty")
+            return _parse(path, first, lines, wanted)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise GsscError(f"{path}:{reader.line_num + 1}: not a text table: {_one_line(error)}") from error
+
+
+def _parse(
+    path: Path, first: tuple[int, list[str]], lines: Iterator[tuple[int, list[str]]], wanted: list[str] | None
+) -> Rows:
+    line, cells = first
+    header = [cell.strip() for cell in cells] if _is_header(cells) else None
+    if header is None:
+        columns, id_column = list(range(len(cells))), None
+        records: Iterable[tuple[int, list[str]]] = _chain(first, lines)
+    else:
+        if len(set(header)) != len(header):
+            twice = next(name for name in header if header.count(name) > 1)
+            raise GsscError(f"{path}:{line}: column {twice!r} is there twice")
+        columns, id_column = feature_columns(header, wanted), _id_column(header)
+        records = lines
+    all_columns = columns == list(range(len(cells)))
+    features, ids = [], []
+    for line, record in records:
+        if len(record) != len(cells):
+            raise GsscError(f"{path}:{line}: {len(record)} columns where the first line has {len(cells)}")
+        chosen = record if all_columns else [record[index] for index in columns]
+        try:
+            numbers = np.array(list(map(float, chosen)), dtype=np.float64)
+        except ValueError:
+            raise GsscError(f"{path}:{line}: {_first_text(chosen, columns, header)}") from None
+        # One sum finds every NaN and infinity at the price of one pass; a finite row cannot overflow float64 here.
+        if not math.isfinite(numbers.sum()) or np.abs(numbers).max(initial=0) > np.finfo(np.float32).max:
+            at = int(np.argmax(~(np.abs(numbers) <= np.finfo(np.float32).max)))
+            raise GsscError(
+                f"{path}:{line}: {_column(columns[at], header)} is {chosen[at].strip()}; mend or drop the row"
+            )
+        features.append(numbers.astype(np.float32))
+        if id_column is not None:
+            ids.append(record[id_column].strip())
+    table = np.stack(features) if features else np.empty((0, len(columns)), dtype=np.float32)
+    names = None if header is None else [header[index] for index in columns]
+    return Rows(table, None if id_column is None else _texts(ids), names)
+
+
+def _is_header(cells: list[str]) -> bool:
+    """Whether a first line names columns: some cell is no number, or they count 0, 1, 2, ... as pandas does."""
+    if any(not _is_number(cell) and cell.strip() for cell in cells):
+        return True
+    return len(cells) > 2 and [cell.strip() for cell in cells] == [str(index) for index in range(len(cells))]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _first_text(chosen: list[str], columns: list[int], header: list[str] | None) -> str:
+    at = next(index for index, cell in enumerate(chosen) if not _is_number(cell))
+    where = _column(columns[at], header)
+    return f"{where} is {chosen[at]!r} where a number belongs" if chosen[at].strip() else f"{where} is empty"
+
+
+def _column(index: int, header: list[str] | None) -> str:
+    return f"column {index + 1}" if header is None else f"column {header[index]!r}"
+
+
+def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _texts(ids: Sequence[Any]) -> np.ndarray:
+    """Ids as whole numbers if all are written the way a whole number prints, as text otherwise."""
+    texts = ["" if value is None else str(value) for value in ids]
+    try:
+        numbers = np.array([int(text) for text in texts], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array(texts, dtype=np.str_)
+    return numbers if [str(number) for number in numbers.tolist()] == texts else np.array(texts, dtype=np.str_)
+
+
+def _check(rows: Rows, path: Path) -> None:
+    features, names = rows.features, rows.feature_names
+    if features.ndim != 2:
+        raise GsscError(f"{path}: features have shape {features.shape}; they must be a table, one row a node")
+    if 0 in features.shape:
+        what = "rows" if features.shape[0] == 0 else "feature columns"
+        raise GsscError(f"{path} has no {what}: there is nothing to predict")
+    if features.dtype.kind not in "fiub":
+        raise GsscError(f"{path}: features hold {features.dtype}; they must be numbers")
+    for start in range(0, features.shape[0], _CHECK_ROWS):
+        block = features[start : start + _CHECK_ROWS]
+        if not np.isfinite(getattr(block, "data", block) if hasattr(block, "tocsr") else block).all():
+            bad = ~np.isfinite(block.toarray() if hasattr(block, "tocsr") else block)
+            row, column = np.argwhere(bad)[0]
+            where = column if names is None else repr(names[column])
+            raise GsscError(f"{path}: row {start + row}, column {where} is NaN or infinite; mend or drop the row")
+    if names is not None and len(names) != features.shape[1]:
+        raise GsscError(f"{path}: {len(names)} feature names for {features.shape[1]} features")
+    if rows.ids is not None and rows.ids.shape != (features.shape[0],):
+        raise GsscError(f"{path}: ids have shape {rows.ids.shape} for {features.shape[0]} rows; give one a row")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
