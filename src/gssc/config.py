@@ -1,0 +1,144 @@
+"""Every setting of a run, defined once: these dataclasses are the Python API, the YAML files and the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass
+class ModelConfig:
+    """STR-Contrast, the MLP that is trained and later deployed (Sec. III-C of the paper).
+
+    Args:
+        hidden: width F of every hidden layer.
+        layers: number of hidden layers L; the deployed model is L + 1 matrix products.
+        dropout: share of hidden units dropped in training, in steps of 1/256.
+        activation: ``leaky_relu`` (released program) or ``relu`` (text).
+        block: ``norm_first`` is batch norm, activation, dropout (released program);
+            ``activation_first`` is activation, batch norm, dropout (text).
+        head_blocks: ``separate`` gives each of the two heads a last block of its own (released program),
+            ``shared`` one block before two linear heads (text).
+        norm_over: batch norm over each ``role`` of rows on its own (endpoints, mixed points, negatives), or over
+            the whole ``batch`` at once.
+        mix_at: where an edge's two ends are mixed (Eq. 8): ``first`` pre-activation (released program) or
+            ``last`` hidden layer (text).
+        mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
+            shared vector on the mixed layer), ``random`` (uniform), ``off`` (beta = 1, the ablation).
+        mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
+    """
+
+    hidden: int = 256
+    layers: int = 2
+    dropout: float = 0.5
+    activation: Literal["leaky_relu", "relu"] = "leaky_relu"
+    block: Literal["norm_first", "activation_first"] = "norm_first"
+    head_blocks: Literal["separate", "shared"] = "separate"
+    norm_over: Literal["role", "batch"] = "role"
+    mix_at: Literal["first", "last"] = "first"
+    mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
+    mix_floor: float = 0.8
+
+
+@dataclass
+class ObjectiveConfig:
+    """The classifier's loss, Eq. 9 to 13.
+
+    Args:
+        negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
+            distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
+            (released program), ``none`` (the ablation).
+        negative_weight: weight of the negative term.
+        bounded: compare class probabilities in the negative term, which bounds it; raw logits (Eq. 11 as written)
+            let the loss run to minus infinity.
+        class_weights: ``endpoints`` weighs a class by labelled nodes / labelled edge endpoints; ``none`` is plain.
+        center_weight: weight of the extra step per epoch that pulls, per class, the mean logits of labelled nodes
+            and of nodes predicted as that class together; 0 leaves the step out (text).
+        center_nodes: at most this many nodes take part in that step, so that it never needs the whole graph.
+    """
+
+    negatives: Literal["in_batch", "degree", "uniform", "none"] = "uniform"
+    negative_weight: float = 1.0
+    bounded: bool = True
+    class_weights: Literal["endpoints", "none"] = "endpoints"
+    center_weight: float = 1.0
+    center_nodes: int = 4096
+
+
+@dataclass
+class SparsifierConfig:
+    """STR-Sparse, which decides the edges to train on (Sec. III-B).
+
+    Args:
+        name: ``str_sparse`` or ``none`` (every edge, always; the ablation).
+        hidden: width of the scoring space.
+        maps: linear maps from features to scores: 1 (text) or 2 in a row (released program).
+        alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A.
+        temperature: tau of the relaxed sample.
+        noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel
+            variate to log M and cuts at 1/2, as Eq. 6 is written.
+        objective: ``ratio`` (released program: mean weight of disagreeing over agreeing kept edges), ``share``
+            (Eq. 16), ``masked_smoothness`` (Eq. 14, the counter-example that empties the graph).
+        pretrain_epochs: steps that teach it to keep every edge before anything else.
+        lr: its learning rate.
+        weight_decay: its weight decay.
+    """
+
+    name: Literal["str_sparse", "none"] = "str_sparse"
+    hidden: int = 256
+    maps: Literal[1, 2] = 2
+    alpha: float = 0.1
+    temperature: float = 0.5
+    noise: Literal["logistic", "gumbel"] = "logistic"
+    objective: Literal["ratio", "share", "masked_smoothness"] = "ratio"
+    pretrain_epochs: int = 100
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+
+
+@dataclass
+class TrainConfig:
+    """The schedule of Algorithm 1.
+
+    Args:
+        epochs: epochs of alternating updates after the warm-up.
+        warmup_epochs: epochs on the full graph before the sparsifier takes part.
+        batch_size: edges a batch; both directions of an undirected edge are pairs of their own.
+        max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
+        lr: learning rate of the classifier.
+        mix_lr: learning rate of the net that gives beta.
+        weight_decay: L2 penalty of the classifier.
+        schedule: ``constant``, or ``cosine`` down to a hundredth over all epochs.
+        average: decay of the running average of the weights, in epochs' steps; 0 uses the weights as they are.
+        patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
+            separately.
+        select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
+        normalize: ``row`` divides each feature row by its sum, in training and in the deployed model.
+        seed: every random choice follows from it.
+        threads: threads of the matrix products; part of what determines the exact result.
+    """
+
+    epochs: int = 200
+    warmup_epochs: int = 100
+    batch_size: int = 512
+    max_batches: int = 0
+    lr: float = 0.01
+    mix_lr: float = 1e-4
+    weight_decay: float = 5e-4
+    schedule: Literal["constant", "cosine"] = "constant"
+    average: float = 0.0
+    patience: int = 50
+    select: Literal["accuracy", "loss"] = "accuracy"
+    normalize: Literal["row", "none"] = "row"
+    seed: int = 0
+    threads: int = 1
+
+
+@dataclass
+class Config:
+    """All settings of one run."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)

@@ -1,0 +1,97 @@
+"""Edge batches: the endpoints of a few edges, their negatives, and the feature rows of the nodes involved.
+
+A batch is all a model sees. Whether rows come from memory or disk, and which edges a process is given, is decided
+here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gssc.train.features import FeatureTable, Rows
+
+
+@dataclass
+class EdgeBatch:
+    """One batch of B training pairs.
+
+    Attributes:
+        rows: feature rows of the nodes of this batch, each node once, [U, d].
+        source, target: positions of both ends in ``rows``, [B].
+        negative: positions of one drawn non-neighbour a pair, [B]; None when none are drawn.
+        negatives_in_batch: the endpoints of other pairs of the batch serve as negatives.
+        labels: training labels of both ends, -1 or NaN where unknown, [2, B] or [2, B, T].
+        index: which of the pairs given to :class:`EdgeBatches` these are, [B].
+    """
+
+    rows: Rows
+    source: Tensor
+    target: Tensor
+    negative: Tensor | None
+    negatives_in_batch: bool
+    labels: Tensor
+    index: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class EdgeBatches:
+    """Shuffled batches over a set of directed pairs.
+
+    Args:
+        table: where feature rows come from.
+        labels: training labels of every node, -1 or NaN where unknown.
+        batch_size: pairs a batch. A last batch of one pair joins the batch before it: batch norm needs two rows.
+        negatives: how non-neighbours are drawn, see :class:`gssc.config.ObjectiveConfig`.
+        max_batches: at most this many batches an epoch; 0 for all.
+    """
+
+    def __init__(
+        self, table: FeatureTable, labels: Tensor, batch_size: int, negatives: str = "uniform", max_batches: int = 0
+    ):
+        self.table = table
+        self.labels = labels
+        self.batch_size = batch_size
+        self.negatives = negatives
+        self.max_batches = max_batches
+
+    def epoch(self, pairs: np.ndarray, rng: np.random.Generator) -> Iterator[EdgeBatch]:
+        """One pass over ``pairs`` [2, P] in random order."""
+        order = rng.permutation(pairs.shape[1])
+        stops = list(range(self.batch_size, len(order), self.batch_size)) + [len(order)]
+        if len(stops) > 1 and stops[-1] - stops[-2] == 1:
+            del stops[-2]
+        start = 0
+        for stop in stops[: self.max_batches or None]:
+            if stop > start:
+                yield self._batch(pairs, order[start:stop], rng)
+            start = stop
+
+    def _batch(self, pairs: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> EdgeBatch:
+        ends = pairs[:, index]
+        negative = self._draw_negatives(pairs, len(index), rng)
+        nodes, positions = np.unique(np.concatenate([ends.ravel(), negative]), return_inverse=True)
+        parts = torch.from_numpy(positions).split([len(index), len(index), len(negative)])
+        return EdgeBatch(
+            rows=self.table.rows(nodes),
+            source=parts[0],
+            target=parts[1],
+            negative=parts[2] if len(negative) else None,
+            negatives_in_batch=self.negatives == "in_batch" and len(index) > 1,
+            labels=self.labels[torch.from_numpy(ends)],
+            index=index,
+        )
+
+    def _draw_negatives(self, pairs: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+        """P_k(v) of Eq. 11: ``degree`` takes an end of a random pair, which is degree-proportional by construction."""
+        if self.negatives == "uniform":
+            return rng.integers(0, self.table.shape[0], count)
+        if self.negatives == "degree":
+            return pairs[0, rng.integers(0, pairs.shape[1], count)]
+        return np.empty(0, dtype=np.int64)

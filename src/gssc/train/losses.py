@@ -1,0 +1,140 @@
+"""The losses of the paper as pure functions: tensors in, a number (or one number a pair) out.
+
+Shapes: B pairs (i, j) in a batch, C classes. A leading axis of 2 holds both directions of a pair: index 0 is the
+source i, index 1 the target j.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def pair_smoothness(
+    endpoint_logits: Tensor,
+    mixed_logits: Tensor,
+    negative_logits: Tensor | None,
+    negative_weight: float = 1.0,
+    bounded: bool = True,
+) -> Tensor:
+    """l_ij of Eq. 9 for every pair of a batch, in the sampled form of Eq. 11; the discriminator is the mean squared error.
+
+    Args:
+        endpoint_logits: y of both ends, [2, B, C].
+        mixed_logits: z of the points i->j and j->i, [2, B, C].
+        negative_logits: z of one non-neighbour a pair, [B, C]; None for no negatives.
+        negative_weight: weight of the negative term.
+        bounded: compare probabilities, not logits, with the negatives.
+
+    Returns:
+        One value a pair, [B].
+    """
+    pull = (endpoint_logits - mixed_logits).square().mean(-1).sum(0)
+    if negative_logits is None or negative_weight == 0:
+        return pull
+    if bounded:
+        endpoint_logits, negative_logits = endpoint_logits.softmax(-1), negative_logits.softmax(-1)
+    push = (endpoint_logits - negative_logits).square().mean(-1).sum(0)
+    return pull - negative_weight * push
+
+
+def classification(
+    endpoint_logits: Tensor, mixed_logits: Tensor, labels: Tensor, class_weight: Tensor | None = None
+) -> Tensor:
+    """Eq. 12: cross entropy of labelled endpoints on y, and of the neighbour side z against the endpoint's label.
+
+    Args:
+        endpoint_logits: y of both ends, [2, B, C].
+        mixed_logits: z of the neighbour side of each end, [2, B, C].
+        labels: class of each end, -1 where unknown, [2, B]; or multi-label targets, NaN where missing, [2, B, C].
+        class_weight: weight of each class, [C]; ignored for multi-label targets.
+    """
+    if labels.dtype.is_floating_point:
+        known = ~labels.isnan()
+        if not known.any():
+            return endpoint_logits.sum() * 0
+        targets = labels[known]
+        logits = (endpoint_logits[known], mixed_logits[known])
+        return 2 * sum(
+            (F.binary_cross_entropy_with_logits(side, targets) for side in logits), start=targets.new_zeros(())
+        )
+    known = labels >= 0
+    if not known.any():
+        return endpoint_logits.sum() * 0
+    targets = labels[known]
+    return 2 * (
+        F.cross_entropy(endpoint_logits[known], targets, class_weight)
+        + F.cross_entropy(mixed_logits[known], targets, class_weight)
+    )
+
+
+def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num_classes: int) -> Tensor:
+    """Weight of a class = (labelled nodes of it) / (labelled edge endpoints of it), scaled to a mean of one.
+
+    Training visits labelled nodes once per edge, so classes of busy nodes would otherwise count for more.
+    """
+    nodes = torch.bincount(labels[labels >= 0], minlength=num_classes).float()
+    ends = torch.cat([labels[sources], labels[targets]])
+    endpoints = torch.bincount(ends[ends >= 0], minlength=num_classes).float()
+    weights = torch.where(endpoints > 0, nodes / endpoints.clamp(min=1), 0)
+    total = weights.sum()
+    return num_classes * weights / total if total > 0 else torch.ones(num_classes)
+
+
+def class_centers(logits: Tensor, labels: Tensor) -> Tensor:
+    """Pull, per class, the mean logits of labelled nodes and of nodes predicted as that class together.
+
+    Args:
+        logits: y of a set of nodes, [n, C].
+        labels: their classes, -1 where unknown, [n].
+    """
+    num_classes = logits.shape[1]
+    predicted = F.one_hot(logits.detach().argmax(1), num_classes).to(logits.dtype)
+    labelled = F.one_hot(labels.clamp(min=0), num_classes).to(logits.dtype) * (labels >= 0).unsqueeze(1)
+    predicted_center = predicted.T @ logits / predicted.sum(0).clamp(min=1).unsqueeze(1)
+    labelled_center = labelled.T @ logits / labelled.sum(0).clamp(min=1).unsqueeze(1)
+    both = (predicted.sum(0) > 0) & (labelled.sum(0) > 0)
+    return (predicted_center - labelled_center)[both].square().mean(1).sum()
+
+
+def homophily_share(weights: Tensor, agree: Tensor) -> Tensor:
+    """Eq. 16: the share of kept edges whose two ends get the same pseudo-label; to be maximised.
+
+    Args:
+        weights: sampled edge weights g', one where kept and zero where dropped, [E], with straight-through gradient.
+        agree: agreement of the two pseudo-labels in [0, 1], [E].
+    """
+    return (weights * agree).sum() / weights.sum().clamp(min=1)
+
+
+def homophily_ratio(weights: Tensor, agree: Tensor) -> Tensor:
+    """Mean weight of disagreeing kept edges over that of agreeing ones; to be minimised.
+
+    The same aim as Eq. 16 with the two kinds of edges given equal say, however rare one of them is.
+    """
+    kept = weights.detach() > 0.5
+    disagreeing, agreeing = kept * (1 - agree), kept * agree
+    mean_of = [(weights * kind).sum() / kind.sum().clamp(min=1e-12) for kind in (disagreeing, agreeing)]
+    if disagreeing.sum() == 0 or agreeing.sum() == 0:
+        return weights.sum() * 0
+    return mean_of[0] / mean_of[1].clamp(min=1e-12)
+
+
+def masked_smoothness(weights: Tensor, pair_losses: Tensor) -> Tensor:
+    """Eq. 14: the smoothness loss multiplied by g'. Minimising it empties the edge set; kept to show that it does."""
+    return (weights * pair_losses).mean()
+
+
+def pseudo_label_agreement(logits: Tensor, sources: Tensor, targets: Tensor, multilabel: bool) -> Tensor:
+    """How far the two ends of each edge agree, in [0, 1]: the indicator of Eq. 16.
+
+    Classes: 1 where the predicted classes are the same. Multi-label targets have no single pseudo-label: there the
+    agreement is the share of tasks on which both ends get the same binary prediction, which is the indicator
+    itself when there is one task.
+    """
+    if multilabel:
+        positive = logits > 0
+        return (positive[sources] == positive[targets]).float().mean(1)
+    predicted = logits.argmax(1)
+    return (predicted[sources] == predicted[targets]).float()

@@ -1,0 +1,63 @@
+"""Which epoch of a run is kept, and when waiting for a better one ends. Only validation nodes have a say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gssc.train.checkpoint import State
+
+
+@dataclass
+class Epoch:
+    """What happened in one epoch. Test accuracy and true homophily are for analysis only: nothing is chosen by them."""
+
+    epoch: int
+    phase: str  # "warm-up" or "alternate"
+    smoothness_loss: float
+    classification_loss: float
+    center_loss: float
+    sparsifier_loss: float
+    train_accuracy: float
+    val_accuracy: float
+    val_loss: float
+    test_accuracy: float
+    edges_kept: int  # directed pairs in the sampled subgraph
+    homophily: float  # of the sampled subgraph, under true labels
+    pseudo_homophily: float  # the same under pseudo-labels
+    seconds: float
+    best: bool = False
+
+
+@dataclass
+class BestEpoch:
+    """The best epoch so far by validation. Without validation labels the last epoch is kept and nothing stops early.
+
+    Args:
+        select: ``accuracy`` (ties: lower loss) or ``loss``.
+        patience: epochs without a better one before :meth:`patience_is_over`.
+        validation: whether there are validation labels to judge by.
+    """
+
+    select: str
+    patience: int
+    validation: bool
+    record: Epoch | None = None
+    weights: State = field(default_factory=dict)
+    epochs_since: int = 0
+
+    def judge(self, record: Epoch) -> bool:
+        """Whether this epoch is the one to keep from now on."""
+        self.epochs_since += 1
+        if self.validation and self.record and self._merit(record) <= self._merit(self.record):
+            return False
+        record.best, self.record, self.epochs_since = True, record, 0
+        return True
+
+    def patience_is_over(self) -> bool:
+        """Whether there has been no better epoch for ``patience`` epochs."""
+        return self.validation and self.epochs_since >= self.patience
+
+    def _merit(self, record: Epoch) -> tuple[float, ...]:
+        if self.select == "loss":
+            return (-record.val_loss,)
+        return (record.val_accuracy, -record.val_loss)
