@@ -8,21 +8,15 @@ unknown. Features stay as they were loaded: row normalisation is a choice of tra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, fields
+from dataclasses import InitVar, dataclass, field, fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.data.checks import (
-    Cleaning,
-    clean_edges,
-    clean_features,
-    clean_index,
-    clean_labels,
-    refuse_overlap,
-)
+from gssc.data.checks import Cleaning, clean_edges, clean_features
+from gssc.data.labels import clean_index, clean_labels, refuse_overlap
 from gssc.errors import GsscError
 
 if TYPE_CHECKING:
@@ -34,7 +28,7 @@ __all__ = ["Cleaning", "Graph", "SETTINGS"]
 SETTINGS = ("transductive", "inductive", "cold-start")
 _LABELS_AT_A_TIME = 1 << 22
 
-Features = Union[np.ndarray, sp.csr_matrix]
+Features: TypeAlias = np.ndarray | sp.csr_matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,7 +68,7 @@ class Graph:
     class_names: tuple[str, ...] | None = None
     node_ids: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
-    cleaning: Cleaning = Cleaning()
+    cleaning: Cleaning = field(default_factory=Cleaning)
     require_all_classes: InitVar[bool] = False
     _checked_features: InitVar[Any] = None  # features that were checked before: not read again
 
@@ -97,8 +91,8 @@ class Graph:
             "cleaning": self.cleaning + cleaned,
             **parts,
         }
-        for field, value in canonical.items():
-            object.__setattr__(self, field, value)
+        for entry, value in canonical.items():
+            object.__setattr__(self, entry, value)
         if self.setting not in SETTINGS:
             raise GsscError(f"setting {self.setting!r} is not known: use one of {', '.join(SETTINGS)}")
         self._refuse_unlabelled()
@@ -164,7 +158,7 @@ class Graph:
 
     def with_(self, **changes: Any) -> Graph:
         """Return a copy with some fields replaced; the number of classes never shrinks on the way."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         if "edges" in changes:
             values["cleaning"] = Cleaning()
         if "labels" in changes and not self.is_multilabel and self.class_names is None:

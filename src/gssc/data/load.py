@@ -53,7 +53,7 @@ def load_dataset(
             advice = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(dataset.options) or 'none'}"
             raise GsscError(f"{dataset.name} has no option {option!r}: {advice}")
     raw = dataset.load(fetch(dataset, data_root), seed=seed, **options)
-    (train, val, test), split_name = choose_split(dataset, raw, split or dataset.default_split, seed)
+    (train, val, test), split_name = choose_split(dataset, raw, split, seed)
     return Graph(
         features=raw.features,
         edges=raw.edges,
@@ -70,8 +70,10 @@ def load_dataset(
     )
 
 
-def choose_split(dataset: Dataset, raw: RawGraph, split: str, seed: int) -> tuple[Split, str]:
-    """Return the split on file that `split` names, or make the seeded one it describes."""
+def choose_split(dataset: Dataset, raw: RawGraph, split: str | None, seed: int) -> tuple[Split, str]:
+    """Return the split on file that `split` names (None: the default), or make the seeded one it describes."""
+    if split is None:  # a generator brings one split of its own, named after its options
+        split = dataset.default_split if dataset.files else next(iter(raw.splits))
     if split in raw.splits:
         seeded = not dataset.files  # a generator's own split depends on its seed
         return raw.splits[split], f"{split} seed={seed}" if seeded else split

@@ -35,8 +35,8 @@ def n_per_class(
 ) -> Split:
     """Train on `n` nodes of each class (all of it where a class has fewer); draw val and test from the rest.
 
-    `val` and `test` are node counts. Left out they are 500 and 1000 where the rest allows, else a third and
-    two thirds of it; with only `val` given, test is all that remains. `val_per_class` balances val instead.
+    `val` and `test` are node counts. Left out, val is 500 or a third of the rest if that is less, and test
+    1000 or what then remains. With `val_per_class`, val is balanced and test is everything left.
     """
     if labels.ndim != 1:
         raise GsscError("a per-class split needs one class a node: use a ratio split for multi-label targets")
@@ -45,18 +45,10 @@ def n_per_class(
     train = _take_per_class(labels, labelled_nodes(labels), n, rng)
     rest = np.setdiff1d(labelled_nodes(labels), train, assume_unique=True)
     if val_per_class is not None:
-        val_nodes = _take_per_class(labels, rest, val_per_class, rng)
-        rest = np.setdiff1d(rest, val_nodes, assume_unique=True)
-        test_nodes = rest if test is None else rng.permutation(rest)[:test]
-        return train, val_nodes, np.sort(test_nodes)
-    if val is None and test is None:
-        plenty = len(rest) >= USUAL_VAL + USUAL_TEST
-        val, test = (USUAL_VAL, USUAL_TEST) if plenty else (len(rest) // 3, len(rest) - len(rest) // 3)
-    elif val is None:
-        val = min(USUAL_VAL, (len(rest) - (test or 0)) if test is not None else len(rest) // 3)
-    elif test is None:
-        test = max(0, len(rest) - val)
-    assert val is not None and test is not None
+        balanced = _take_per_class(labels, rest, val_per_class, rng)
+        return train, balanced, np.setdiff1d(rest, balanced, assume_unique=True)
+    val = min(USUAL_VAL, len(rest) // 3) if val is None else val
+    test = min(USUAL_TEST, len(rest) - val) if test is None else test
     if val < 0 or test < 0 or val + test > len(rest):
         raise GsscError(
             f"{val} validation and {test} test nodes were asked for, but only {len(rest)} labelled nodes remain "

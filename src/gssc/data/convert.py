@@ -1,0 +1,156 @@
+"""Graph to and from PyTorch Geometric, NetworkX and SciPy. Each library is imported only when asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.data.labels import is_missing
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.graph import Graph
+
+if TYPE_CHECKING:
+    import networkx
+    import torch_geometric.data
+
+_PARTS = ("train", "val", "test")
+_TOLD = ("name", "split", "setting", "class_names", "node_ids", "feature_names")
+
+
+def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes: Any) -> Graph:
+    """Read x, edge_index, y and the three masks; `mask_column` picks one of several splits stored as columns."""
+    if data.x is None or data.edge_index is None:
+        missing = "x" if data.x is None else "edge_index"
+        raise GsscError(f"the PyG data has no {missing}: GSSC needs node features and edges")
+    values: dict[str, Any] = {"features": _from_tensor(data.x), "edges": _from_tensor(data.edge_index)}
+    if data.y is not None:
+        values["labels"] = _from_tensor(data.y)
+    for part in _PARTS:
+        mask = data.get(f"{part}_mask")
+        if mask is not None:
+            array = _from_tensor(mask)
+            values[part] = array[:, mask_column] if array.ndim == 2 else array
+    values.update({key: data[key] for key in _TOLD if key in data and data[key] is not None})
+    return Graph(**{**values, **changes})
+
+
+def _from_tensor(tensor: Any) -> Any:
+    if not hasattr(tensor, "detach"):
+        return tensor
+    tensor = tensor.detach().cpu()
+    if str(tensor.layout) == "torch.strided":
+        return tensor.numpy()
+    rows = tensor.to_sparse_csr()
+    parts = (part().numpy() for part in (rows.values, rows.col_indices, rows.crow_indices))
+    return sp.csr_matrix(tuple(parts), shape=tuple(tensor.shape))
+
+
+def to_pyg(graph: Graph) -> torch_geometric.data.Data:
+    """Return a `Data` with x (a sparse CSR tensor where features are sparse), edge_index both ways, y and masks."""
+    torch = require("torch", extra="bench")
+    pyg = require("torch_geometric.data", extra="bench")
+    features = graph.features
+    if isinstance(features, np.ndarray):
+        x = torch.from_numpy(np.array(features))
+    else:
+        parts = (torch.from_numpy(np.asarray(a, dtype=np.int64)) for a in (features.indptr, features.indices))
+        x = torch.sparse_csr_tensor(*parts, torch.from_numpy(features.data.copy()), size=features.shape)
+    both_ways = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
+    data = pyg.Data(x=x, edge_index=torch.from_numpy(both_ways), y=torch.from_numpy(graph.labels.copy()))
+    for part in _PARTS:
+        mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        mask[torch.from_numpy(getattr(graph, part))] = True
+        data[f"{part}_mask"] = mask
+    for key in _TOLD:
+        if getattr(graph, key) is not None:
+            data[key] = getattr(graph, key)
+    return data
+
+
+def from_networkx(
+    network: networkx.Graph, *, features: str = "x", label: str = "y", split: str = "split", **changes: Any
+) -> Graph:
+    """Read node attributes; nodes keep the order NetworkX lists them in, their names become `node_ids`."""
+    names = list(network.nodes)
+    if not names:
+        raise GsscError("the NetworkX graph has no nodes: nothing to learn from")
+    rows, labels, parts = [], [], []
+    for name, attributes in network.nodes(data=True):
+        if features not in attributes:
+            raise GsscError(f"node {name!r} has no attribute {features!r}: give every node its feature row")
+        rows.append(np.atleast_1d(np.asarray(attributes[features])))
+        labels.append(attributes.get(label))
+        parts.append(attributes.get(split))
+    for name, row in zip(names, rows, strict=True):
+        if row.shape != rows[0].shape:
+            raise GsscError(
+                f"node {name!r} has {row.size} features where node {names[0]!r} has {rows[0].size}: "
+                "give every node as many"
+            )
+    id_of = {name: index for index, name in enumerate(names)}
+    edges = np.array([(id_of[u], id_of[v]) for u, v in network.edges()], dtype=np.int64).reshape(-1, 2).T
+    if not network.is_directed():
+        edges = np.sort(edges, axis=0)  # NetworkX lists an undirected edge once, in no particular direction
+    values: dict[str, Any] = {
+        "features": np.stack(rows),
+        "edges": edges,
+        "labels": _attribute_labels(labels),
+        "node_ids": names,
+        **{part: [index for index, value in enumerate(parts) if value == part] for part in _PARTS},
+        **{key: network.graph[key] for key in _TOLD if key in network.graph},
+    }
+    return Graph(**{**values, **changes})
+
+
+def _attribute_labels(labels: list[Any]) -> Any:
+    known = [value for value in labels if not is_missing(value)]
+    if known and all(np.ndim(value) == 1 for value in known):
+        blank = np.full(len(known[0]), np.nan)
+        return np.stack([blank if is_missing(value) else np.asarray(value, dtype=np.float64) for value in labels])
+    return np.array([None if is_missing(value) else value for value in labels], dtype=object)
+
+
+def to_networkx(graph: Graph) -> networkx.Graph:
+    """Name nodes by `node_ids` where there are any; unknown labels are left out of the attributes."""
+    network = require("networkx", extra="bench").Graph()
+    names = list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
+    for index, name in enumerate(names):
+        row = graph.features[index]
+        network.add_node(name, x=np.array(row) if isinstance(row, np.ndarray) else row.toarray()[0])
+        if graph.is_multilabel:
+            network.nodes[name]["y"] = graph.labels[index].copy()
+        elif graph.labels[index] >= 0:
+            label = int(graph.labels[index])
+            network.nodes[name]["y"] = label if graph.class_names is None else graph.class_names[label]
+    for part in _PARTS:
+        for index in getattr(graph, part):
+            network.nodes[names[index]]["split"] = part
+    network.add_edges_from((names[u], names[v]) for u, v in graph.edges.T.tolist())
+    for key in _TOLD:
+        if key != "node_ids" and getattr(graph, key) is not None:
+            network.graph[key] = getattr(graph, key)
+    return network
+
+
+def from_scipy(adjacency: Any, features: Any, labels: Any = None, **changes: Any) -> Graph:
+    """Take the non-zero entries of a square matrix as edges."""
+    if not sp.issparse(adjacency) or adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        shape = getattr(adjacency, "shape", type(adjacency).__name__)
+        raise GsscError(f"the adjacency must be a square SciPy sparse matrix, not {shape}: one row and column a node")
+    rows = np.shape(features)[0] if np.shape(features) else 0
+    if rows != adjacency.shape[0]:
+        raise GsscError(f"the adjacency has {adjacency.shape[0]} nodes, features have {rows} rows: give one row a node")
+    source, target = adjacency.nonzero()
+    edges = np.stack([source, target]).astype(np.int64)
+    return Graph(**{"features": features, "edges": edges, "labels": labels, **changes})
+
+
+def to_scipy(graph: Graph) -> sp.csr_matrix:
+    """Return the symmetric [N, N] adjacency, float32 ones."""
+    source, target = graph.edges
+    rows, columns = np.concatenate([source, target]), np.concatenate([target, source])
+    ones = np.ones(len(rows), dtype=np.float32)
+    return sp.csr_matrix((ones, (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))

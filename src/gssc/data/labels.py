@@ -1,0 +1,146 @@
+"""Labels, masks and index arrays as a Graph accepts them, turned into their one canonical form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gssc.errors import GsscError
+
+
+def clean_labels(
+    labels: Any, num_nodes: int, class_names: Sequence[str] | None
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return class ids (int64, -1 = unknown) or multi-label targets (float32, NaN = missing), and class names."""
+    names = None if class_names is None else tuple(str(name) for name in class_names)
+    if names is not None and len(set(names)) != len(names):
+        raise GsscError("class_names repeat a name: give each class its own")
+    if labels is None:
+        return np.full(num_nodes, -1, dtype=np.int64), names
+    array = np.asarray(labels)
+    if array.ndim not in (1, 2) or len(array) != num_nodes:
+        raise GsscError(
+            f"labels have shape {array.shape} for {num_nodes} nodes: give one label a node (-1 where unknown)"
+        )
+    if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "iu":
+        array = array[:, 0]
+    if array.ndim == 2:
+        return _multilabel(array), names
+    if array.dtype.kind in "OUS":
+        return _named_classes(array, names)
+    return _class_ids(array, names), names
+
+
+def _multilabel(array: np.ndarray) -> np.ndarray:
+    try:
+        targets = np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise GsscError("multi-label targets hold text: give 0, 1 or NaN (missing) a node and task") from None
+    valid = np.isnan(targets) | (targets == 0) | (targets == 1)
+    if not valid.all() or targets.shape[1] == 0:
+        at = np.argwhere(~valid)
+        where = f"row {at[0][0]}, task {at[0][1]} is {targets[tuple(at[0])]}" if len(at) else "there are no tasks"
+        raise GsscError(f"multi-label targets must be 0, 1 or NaN (missing): {where}")
+    return targets
+
+
+def _class_ids(array: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
+    if array.dtype.kind == "f":
+        known = ~np.isnan(array)
+        wrong = np.flatnonzero(known & (array != np.floor(array)) | np.isinf(array))
+        if len(wrong):
+            raise GsscError(
+                f"label of node {wrong[0]} is {array[wrong[0]]}: class labels must be whole numbers 0, 1, ..., "
+                "-1 where unknown; the task is classification, not regression"
+            )
+        array = np.where(known, array, -1)
+    elif array.dtype.kind not in "iub":
+        raise GsscError(f"labels have dtype {array.dtype}: give class numbers or class names")
+    ids = np.ascontiguousarray(array, dtype=np.int64)
+    wrong = np.flatnonzero(ids < -1)
+    if len(wrong):
+        raise GsscError(f"label of node {wrong[0]} is {ids[wrong[0]]}: use 0, 1, ... for classes, -1 for unknown")
+    if names is not None and len(ids) and ids.max() >= len(names):
+        first = int(np.flatnonzero(ids >= len(names))[0])
+        raise GsscError(
+            f"label of node {first} is {ids[first]}, but class_names has only {len(names)} names: "
+            "name every class or leave class_names out"
+        )
+    return ids
+
+
+def is_missing(value: object) -> bool:
+    """Whether a label cell means unknown: None, NaN or an empty string."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return True
+    return isinstance(value, (str, bytes)) and not value.strip()
+
+
+def _named_classes(array: np.ndarray, names: tuple[str, ...] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    values = array.tolist()
+    known = [value for value in values if not is_missing(value)]
+    if known and not any(isinstance(value, (str, bytes)) for value in known):
+        numbers = np.array([np.nan if is_missing(value) else value for value in values], dtype=np.float64)
+        return _class_ids(numbers, names), names
+    texts = [None if is_missing(v) else (v.decode() if isinstance(v, bytes) else str(v)).strip() for v in values]
+    if names is None:
+        names = tuple(sorted({text for text in texts if text is not None}, key=_by_number_then_name))
+    id_of = {name: index for index, name in enumerate(names)}
+    ids = np.full(len(texts), -1, dtype=np.int64)
+    for node, text in enumerate(texts):
+        if text is None:
+            continue
+        if text not in id_of:
+            raise GsscError(f"label of node {node} is {text!r}, which class_names does not list: add it there")
+        ids[node] = id_of[text]
+    return ids, names
+
+
+def _by_number_then_name(name: str) -> tuple[int, int, str]:
+    """Sort "2" before "10", and both before words."""
+    return (0, int(name), name) if name.isascii() and name.isdigit() else (1, 0, name)
+
+
+def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:
+    """Return a sorted int64 index array from node numbers or a boolean mask; `part` names it in errors."""
+    if index is None:
+        return np.empty(0, dtype=np.int64)
+    array = np.asarray(index)
+    if array.size == 0 and array.dtype != bool:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1:
+        raise GsscError(f"{part} has shape {array.shape}: give node numbers or one boolean mask over the nodes")
+    # An index array repeats nothing, so N > 2 numbers that are all 0 or 1 can only be a mask.
+    mask_of_numbers = array.dtype.kind in "iuf" and len(array) == num_nodes > 2 and np.isin(array, (0, 1)).all()
+    if array.dtype == bool or mask_of_numbers:
+        if len(array) != num_nodes:
+            raise GsscError(f"{part} mask has {len(array)} entries for {num_nodes} nodes: give one a node")
+        return np.flatnonzero(array).astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise GsscError(f"{part} has dtype {array.dtype}: give node numbers (integers) or a boolean mask")
+    nodes = np.sort(array.astype(np.int64))
+    if nodes[0] < 0 or nodes[-1] >= num_nodes:
+        at = int(np.flatnonzero((array < 0) | (array >= num_nodes))[0])
+        raise GsscError(
+            f"{part} entry {at} is node {array[at]}, which does not exist: nodes run from 0 to {num_nodes - 1}"
+        )
+    repeated = np.flatnonzero(nodes[1:] == nodes[:-1])
+    if len(repeated):
+        raise GsscError(f"{part} lists node {nodes[repeated[0]]} twice: list each node once")
+    return nodes
+
+
+def refuse_overlap(parts: dict[str, np.ndarray]) -> None:
+    """Raise when a node sits in two of train, val and test: a score measured so would mean nothing."""
+    names = list(parts)
+    for position, first in enumerate(names):
+        for second in names[position + 1 :]:
+            shared = np.intersect1d(parts[first], parts[second], assume_unique=True)
+            if len(shared):
+                raise GsscError(
+                    f"{first} and {second} share {len(shared)} nodes, the first is node {shared[0]}: "
+                    "keep each node in one part only"
+                )

@@ -1,0 +1,186 @@
+"""Graphs made on the spot: handwritten digits with a nearest-neighbour graph, and the contextual block model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gssc.data.entry import SEEDED_SPLITS, Dataset, FilePaths, RawGraph
+from gssc.data.splits import n_per_class
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.graph import Graph
+
+_ROWS_AT_A_TIME = 512
+
+
+def digits(k: int = 8, per_class: int = 5, seed: int = 0) -> Graph:
+    """Return scikit-learn's 1,797 handwritten digits joined to their `k` nearest neighbours.
+
+    Features are the 64 pixels over 16. `per_class` labels a class train, 30 a class validate, the rest test.
+    The seed draws the split; images and edges are always the same.
+    """
+    return _graph("digits", make_digits({}, seed, k=k, per_class=per_class), seed)
+
+
+def csbm(
+    nodes: int = 1000,
+    degree: float = 10.0,
+    classes: int = 5,
+    signal: float = 1.0,
+    homophily: float = 0.8,
+    features: int = 32,
+    seed: int = 0,
+    per_class: int = 20,
+) -> Graph:
+    """Return a graph drawn from a contextual stochastic block model.
+
+    Args:
+        nodes: how many; classes are as equal in size as can be.
+        degree: mean degree; the graph has round(nodes * degree / 2) different edges.
+        classes: number of blocks, each a class.
+        signal: length of a class's mean feature vector where the noise has standard deviation 1 a feature.
+        homophily: probability that an edge joins two nodes of one class.
+        features: number of features.
+        seed: draws everything, the split too.
+        per_class: training labels a class.
+    """
+    options: dict[str, Any] = {
+        "nodes": nodes,
+        "degree": degree,
+        "classes": classes,
+        "signal": signal,
+        "homophily": homophily,
+        "features": features,
+        "per_class": per_class,
+    }
+    return _graph("csbm", make_csbm({}, seed, **options), seed)
+
+
+def _graph(name: str, raw: RawGraph, seed: int) -> Graph:
+    ((split, (train, val, test)),) = raw.splits.items()
+    return Graph(
+        raw.features, raw.edges, raw.labels, train, val, test, name=name, split=f"{split} seed={seed}",
+        class_names=raw.class_names,
+    )  # fmt: skip
+
+
+def make_digits(files: FilePaths, seed: int = 0, *, k: int = 8, per_class: int = 5) -> RawGraph:
+    """Make what `digits` describes, for the registry."""
+    images, labels = require("sklearn.datasets", extra="data").load_digits(return_X_y=True)
+    if not 1 <= k < len(images):
+        raise GsscError(f"digits takes k from 1 to {len(images) - 1}, not {k}")
+    features = (images / 16).astype(np.float32)
+    split = n_per_class(labels, per_class, np.random.default_rng(seed), val_per_class=30)
+    names = tuple(str(digit) for digit in range(10))
+    return RawGraph(
+        features, nearest_neighbour_edges(features, k), labels, {f"{per_class}-per-class": split}, class_names=names
+    )
+
+
+def nearest_neighbour_edges(features: np.ndarray, k: int) -> np.ndarray:
+    """Return each edge once between rows of which one is among the other's `k` nearest (Euclidean)."""
+    exact = features.astype(np.float64)
+    squares = (exact**2).sum(axis=1)
+    pairs = []
+    for start in range(0, len(exact), _ROWS_AT_A_TIME):
+        rows = np.arange(start, min(start + _ROWS_AT_A_TIME, len(exact)))
+        distances = squares[rows, None] + squares - 2 * exact[rows] @ exact.T
+        distances[np.arange(len(rows)), rows] = np.inf
+        # Rounding keeps equal distances equal whatever the matrix product's order, so ties fall the same everywhere.
+        nearest = np.argsort(distances.round(9), axis=1, kind="stable")[:, :k]
+        pairs.append(np.stack([np.repeat(rows, k), nearest.ravel()]))
+    edges: np.ndarray = np.unique(np.sort(np.concatenate(pairs, axis=1), axis=0), axis=1)
+    return edges
+
+
+def make_csbm(
+    files: FilePaths,
+    seed: int = 0,
+    *,
+    nodes: int = 1000,
+    degree: float = 10.0,
+    classes: int = 5,
+    signal: float = 1.0,
+    homophily: float = 0.8,
+    features: int = 32,
+    per_class: int = 20,
+) -> RawGraph:
+    """Make what `csbm` describes, for the registry."""
+    _check_csbm(nodes, degree, classes, signal, homophily, features)
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(nodes) % classes)
+    edges = _block_model_edges(labels, classes, max(1, round(nodes * degree / 2)), homophily, rng)
+    means = rng.standard_normal((classes, features), dtype=np.float32)
+    means *= signal / np.linalg.norm(means, axis=1, keepdims=True)
+    rows = rng.standard_normal((nodes, features), dtype=np.float32)
+    rows += means[labels]
+    split = n_per_class(labels, per_class, rng)
+    return RawGraph(rows, edges, labels, {f"{per_class}-per-class": split})
+
+
+def _check_csbm(nodes: int, degree: float, classes: int, signal: float, homophily: float, features: int) -> None:
+    if classes < 1 or nodes < max(2, 2 * classes) or features < 1:
+        raise GsscError(
+            f"csbm needs a class, a feature and two nodes a class at least, "
+            f"not {classes} classes, {features} features, {nodes} nodes"
+        )
+    if not 0 <= homophily <= 1 or (classes == 1 and homophily < 1):
+        raise GsscError(f"csbm's homophily must be from 0 to 1 (1 with a single class), not {homophily}")
+    if not np.isfinite(signal):
+        raise GsscError(f"csbm's signal must be a finite number, not {signal}")
+    # Past this many the draw-and-drop-repeats below would wait for ever rarer new edges.
+    room = (nodes // classes - 1) / 2 if homophily > 0 else (nodes - nodes // classes - 1) / 2
+    if not 0 < degree <= room:
+        raise GsscError(f"csbm's degree must be above 0 and, for this size, at most {room:g}, not {degree}")
+
+
+def _block_model_edges(
+    labels: np.ndarray, classes: int, wanted: int, homophily: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw `wanted` different edges: one end uniform, the other from its class with probability `homophily`."""
+    nodes = len(labels)
+    by_class = np.argsort(labels, kind="stable")  # the nodes of class c are by_class[start[c]:start[c] + size[c]]
+    size = np.bincount(labels, minlength=classes)
+    start = np.cumsum(size) - size
+    keys = np.empty(0, dtype=np.int64)
+    while len(keys) < wanted:
+        draw = int(1.1 * (wanted - len(keys))) + 16
+        source = rng.integers(nodes, size=draw)
+        own = labels[source]
+        same = rng.random(draw) < homophily
+        # A class is a stretch of by_class; everything outside it is one stretch too when read in a circle.
+        offset = np.where(same, 0, size[own])
+        span = np.where(same, size[own], nodes - size[own])
+        place = (start[own] + offset + (rng.random(draw) * span).astype(np.int64)) % nodes
+        target = by_class[place]
+        fresh = np.minimum(source, target) * nodes + np.maximum(source, target)
+        keys = np.concatenate([keys, fresh[source != target]])
+        first = np.unique(keys, return_index=True)[1]
+        keys = keys[np.sort(first)]  # in the order drawn, so that cutting to size favours no node
+    return np.stack(np.divmod(np.sort(keys[:wanted]), nodes))
+
+
+ENTRIES = (
+    Dataset(
+        name="digits",
+        description="handwritten digits, 8 x 8 pixels, nearest-neighbour graph; comes with scikit-learn",
+        load=make_digits,
+        default_split="<per_class>-per-class",
+        splits=("<per_class>-per-class", *SEEDED_SPLITS),
+        address="bundled with scikit-learn",
+        licence="CC BY 4.0",
+        citation="Alpaydin, Kaynak: Optical Recognition of Handwritten Digits, UCI repository, 1998",
+        options=("k", "per_class"),
+    ),
+    Dataset(
+        name="csbm",
+        description="contextual stochastic block model of any size, homophily and signal",
+        load=make_csbm,
+        default_split="<per_class>-per-class",
+        splits=("<per_class>-per-class", *SEEDED_SPLITS),
+        citation="Deshpande et al.: Contextual Stochastic Block Models, NeurIPS 2018",
+        options=("nodes", "degree", "classes", "signal", "homophily", "features", "per_class"),
+    ),
+)
