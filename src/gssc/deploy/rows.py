@@ -47,8 +47,8 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> R
     Args:
         path: ``.npz`` (``x``, or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``, or what
             ``scipy.sparse.save_npz`` writes), ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
-        feature_names: the columns a model wants. A table that has them all gives these, in this order, and
-            nothing else; in any other table every column but an id, a label or a split is a feature.
+        feature_names: the columns a model wants. A table with named columns gives these, in this order, and must
+            have them all; without this argument every column but an id, a label or a split is a feature.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -77,18 +77,22 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> R
 
 
 def feature_columns(header: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
-    """Which columns of a table are features: the wanted ones if all are there, else all that are not known others.
+    """Which columns of a table are features: the wanted ones, or all that are not known to be something else.
 
     >>> feature_columns(["id", "b", "a", "label"], ["a", "b"])
     [2, 1]
     >>> feature_columns(["id", "b", "a", "label"], None)
     [1, 2]
     """
+    if wanted is None:
+        known = {*ID_COLUMNS, *OTHER_COLUMNS}
+        return [index for index, name in enumerate(header) if name.lower() not in known]
     place = {name: index for index, name in enumerate(header)}
-    if wanted is not None and all(name in place for name in wanted):
-        return [place[name] for name in wanted]
-    known = {*ID_COLUMNS, *OTHER_COLUMNS}
-    return [index for index, name in enumerate(header) if name.lower() not in known]
+    missing = [name for name in wanted if name not in place]
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(f"the model needs {len(wanted)} feature columns; the table lacks {missing[0]!r}{others}")
+    return [place[name] for name in wanted]
 
 
 def _id_column(header: Sequence[str]) -> int | None:
@@ -99,7 +103,7 @@ def _read_npz(path: Path) -> Rows:
     with np.load(path, allow_pickle=False) as file:
         if not hasattr(file, "files"):
             raise GsscError(f"cannot read {path}: it is a single array; name it .npy")
-        ids = file["node_id"] if "node_id" in file else None
+        ids = file.get("node_id")
         names = [str(name) for name in file["feature_names"]] if "feature_names" in file else None
         if "x" in file:
             return Rows(file["x"], ids, names)

@@ -1,0 +1,113 @@
+"""``gssc``: finds the command, runs it, and turns what the user can mend into one line on stderr.
+
+A command is one module with two functions, ``add_arguments(parser)`` and ``run(args)``, and, if it likes, a text
+``EXAMPLES`` for the end of its help. Only the chosen command's module is imported, so ``gssc --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from gssc import __version__
+from gssc.errors import GsscError
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+class Command(NamedTuple):
+    """Where a command lives, and what it does in one line."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "train": Command("gssc.cli.train", "learn from a graph; writes a run folder with the model in it"),
+    "predict": Command("gssc.cli.predict", "classify feature rows with a trained model; needs no graph"),
+    "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
+    "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a minute or two"),
+}
+
+HELP = """\
+usage: gssc COMMAND ...
+
+A graph goes in, a plain MLP comes out: learn node classes from a graph, predict from feature rows alone.
+
+commands:
+{commands}
+
+options:
+  -h, --help     show this help; `gssc COMMAND --help` explains a command
+  --version      show the version
+
+examples:
+  gssc demo
+  gssc train cora --out runs/cora
+  gssc data import --nodes nodes.csv --edges edges.csv --out my_graph.npz
+  gssc train --graph my_graph.npz --out runs/mine
+  gssc predict runs/mine rows.csv --out predictions.csv
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code: 0, 2 for what the user can mend, 130 when interrupted."""
+    try:
+        _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except GsscError as error:
+        return _complain(str(error))
+    except BrokenPipeError:
+        # The reader of our output (`gssc data list | head`) has left; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _dispatch(arguments: list[str]) -> None:
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help"):
+        lines = (f"  {command:<14} {COMMANDS[command].summary}" for command in COMMANDS)
+        sys.stdout.write(HELP.format(commands="\n".join(lines)))
+    elif name == "--version":
+        sys.stdout.write(f"gssc {__version__}\n")
+    elif name in COMMANDS:
+        _run(name, arguments[1:])
+    else:
+        what = "option" if name.startswith("-") else "command"
+        near = difflib.get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the commands are {', '.join(COMMANDS)}"
+        raise GsscError(f"unknown {what} {name!r}: {hint}")
+
+
+def _run(name: str, arguments: list[str]) -> None:
+    from gssc.cli.parser import CommandParser
+
+    module = import_module(COMMANDS[name].module)
+    parser = CommandParser(
+        prog=f"gssc {name}", description=f"{COMMANDS[name].summary}.", epilog=getattr(module, "EXAMPLES", None)
+    )
+    module.add_arguments(parser)
+    module.run(parser.parse_args(arguments))
+
+
+def _complain(message: str) -> int:
+    from rich.console import Console
+    from rich.text import Text
+
+    line = Text(f"error: {' '.join(message.split())}", style="red")
+    Console(stderr=True).print(line, soft_wrap=True)
+    return EXIT_USER_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())
