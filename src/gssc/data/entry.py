@@ -37,6 +37,7 @@ class RawGraph:
     class_names: tuple[str, ...] | None = None
     node_ids: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
+    variant: str = ""  # set when this is not quite the published dataset; becomes part of the graph's name
 
 
 Loader = Callable[..., RawGraph]
@@ -46,8 +47,9 @@ Loader = Callable[..., RawGraph]
 class Dataset:
     """One line of the registry.
 
-    `load(files, seed, **options)` gets the verified path of each file by name. `sizes` are nodes, edges, features and
-    classes as published, where they are fixed.
+    `load(files, seed, **options)` gets the verified path of each file by name. `alternatives` are other sets of
+    files the loader can read, used where one lies at hand whole; only `files` are ever downloaded. `sizes` are
+    nodes, edges, features and classes (or tasks), where they are fixed.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Dataset:
     default_split: str
     splits: tuple[str, ...]
     files: tuple[File, ...] = ()
+    alternatives: tuple[tuple[File, ...], ...] = ()
     address: str = "made on this machine"
     licence: str = "-"
     citation: str = "-"

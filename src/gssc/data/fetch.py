@@ -40,18 +40,29 @@ def locate(dataset: Dataset, file: File, data_root: Path | None) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+def at_hand(dataset: Dataset, data_root: Path | None) -> tuple[FilePaths, tuple[File, ...]]:
+    """Return what lies here of the first set of files that is whole, or of `dataset.files` when none is."""
+    for files in (dataset.files, *dataset.alternatives):
+        found = {file.name: locate(dataset, file, data_root) for file in files}
+        if all(found[file.name] is not None or file.optional for file in files):
+            break
+    else:
+        files = dataset.files
+    paths = {file.name: locate(dataset, file, data_root) for file in files}
+    return {name: path for name, path in paths.items() if path is not None}, files
+
+
 def fetch(dataset: Dataset, data_root: str | PathLike[str] | None = None) -> FilePaths:
     """Return the verified path of each of a dataset's files, downloading what is missing."""
     root = data_root_of(data_root)
-    found = {file.name: locate(dataset, file, root) for file in dataset.files}
-    missing = [file for file in dataset.files if found[file.name] is None and not file.optional]
+    paths, files = at_hand(dataset, root)
+    for file in files:
+        if file.name in paths:
+            verify(paths[file.name], file)
+    missing = [file for file in files if file.name not in paths and not file.optional]
     if missing:
-        found.update(_download(dataset, missing, root))
-    for file in dataset.files:
-        path = found[file.name]
-        if path is not None:
-            verify(path, file)
-    return {name: path for name, path in found.items() if path is not None}
+        paths.update(_download(dataset, missing, root))
+    return paths
 
 
 def verify(path: Path, file: File) -> None:

@@ -61,7 +61,7 @@ def load_dataset(
         train=train,
         val=val,
         test=test,
-        name=dataset.name,
+        name=f"{dataset.name} ({raw.variant})" if raw.variant else dataset.name,
         split=split_name,
         setting=setting,
         class_names=raw.class_names,
