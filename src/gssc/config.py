@@ -2,8 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from gssc.errors import GsscError
+from gssc.names import nearest
+
+Settings = dict[str, Any]
+
+
+@dataclass
+class DataConfig:
+    """Which graph, which split, which setting.
+
+    Args:
+        dataset: name of a data set, see ``gssc data list``.
+        graph: path of your own graph, an ``.npz`` as ``gssc data import`` writes it.
+        split: how nodes are divided, such as ``public``, ``fixed-0``, ``per-class:20``, ``ratio:60/20/20``; the
+            data set's own default if left out.
+        split_seed: seed of splits that are drawn, and of generated data sets.
+        setting: what training sees. ``transductive``: every feature and edge; ``inductive``: no test nodes;
+            ``cold-start``: no test nodes, and they have no edges later either.
+        require_all_classes: refuse a graph in which some class has no training label.
+    """
+
+    dataset: str | None = None
+    graph: str | None = None
+    split: str | None = None
+    split_seed: int = 0
+    setting: Literal["transductive", "inductive", "cold-start"] = "transductive"
+    require_all_classes: bool = False
 
 
 @dataclass
@@ -109,7 +140,6 @@ class TrainConfig:
         mix_lr: learning rate of the net that gives beta.
         weight_decay: L2 penalty of the classifier.
         schedule: ``constant``, or ``cosine`` down to a hundredth over all epochs.
-        average: decay of the running average of the weights, in epochs' steps; 0 uses the weights as they are.
         patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
             separately.
         select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
@@ -126,7 +156,6 @@ class TrainConfig:
     mix_lr: float = 1e-4
     weight_decay: float = 5e-4
     schedule: Literal["constant", "cosine"] = "constant"
-    average: float = 0.0
     patience: int = 50
     select: Literal["accuracy", "loss"] = "accuracy"
     normalize: Literal["row", "none"] = "row"
@@ -136,9 +165,77 @@ class TrainConfig:
 
 @dataclass
 class Config:
-    """All settings of one run."""
+    """All settings of one run.
 
+    Example:
+        >>> config = Config()
+        >>> config.train.seed = 3
+        >>> parse_config(config.to_dict()) == config
+        True
+    """
+
+    data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    def to_dict(self) -> Settings:
+        """As nested plain values, for YAML and JSON."""
+        return asdict(self)
+
+
+SECTIONS = {section.name: section.default_factory for section in fields(Config)}
+
+
+def parse_config(*layers: Settings) -> Config:
+    """Build a Config from nested settings; later layers win, unknown names and wrong types are refused.
+
+    >>> parse_config({"model": {"hidden": 64}}, {"model": {"layers": 3}}).model.hidden
+    64
+    """
+    merged: Settings = {name: {} for name in SECTIONS}
+    for layer in layers:
+        for name, values in layer.items():
+            if name not in SECTIONS:
+                raise GsscError(f"unknown settings section {name!r}; {nearest(name, SECTIONS)}")
+            if not isinstance(values, dict):
+                raise GsscError(f"settings section {name!r} must hold named values, not {values!r}")
+            merged[name].update(values)
+    return Config(**{name: _parse_section(name, values) for name, values in merged.items()})
+
+
+def _parse_section(name: str, values: Settings) -> Any:
+    from jsonargparse import ArgumentError, ArgumentParser
+
+    section: Any = SECTIONS[name]
+    for key in values:
+        if key not in section.__dataclass_fields__:
+            raise GsscError(f"unknown setting {name}.{key}; {nearest(key, section.__dataclass_fields__)}")
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument(f"--{name}", type=section)
+    try:
+        parsed = parser.parse_object({name: values})
+    except ArgumentError as error:
+        raise GsscError(f"wrong value in settings section {name!r}: {' '.join(str(error).split())}") from None
+    return parser.instantiate_classes(parsed)[name]
+
+
+def read_settings(path: str | Path) -> Settings:
+    """Settings from a YAML file, such as the config.yaml of a run."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GsscError(f"cannot read settings from {path}: {error}") from None
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, where: str) -> Settings:
+    """YAML that must be a mapping."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise GsscError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise GsscError(f"{where} holds no settings: it must be YAML with sections such as model: and train:")
+    return content

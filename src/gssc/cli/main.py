@@ -97,7 +97,8 @@ def _run(name: str, arguments: list[str]) -> None:
         prog=f"gssc {name}", description=f"{COMMANDS[name].summary}.", epilog=getattr(module, "EXAMPLES", None)
     )
     module.add_arguments(parser)
-    module.run(parser.parse_args(arguments))
+    # A command with layered settings wants only what the user typed: the rest comes from recipe and preset.
+    module.run(parser.parse_args(arguments, defaults=getattr(module, "DEFAULTS_IN_ARGS", True)))
 
 
 def _complain(message: str) -> int:

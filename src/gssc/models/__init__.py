@@ -1,0 +1,1 @@
+"""How labels are learned: one model a file."""

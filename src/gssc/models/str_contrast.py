@@ -104,7 +104,7 @@ class MixNet(nn.Module):
     def forward(self, batch: EdgeBatch) -> Tensor:
         hidden = self.linear(batch.rows)
         ends = (batch.source, batch.target)
-        scores = [self._norm(hidden[end]) @ side for end, side in zip(ends, self.attention)]
+        scores = [self._norm(hidden[end]) @ side for end, side in zip(ends, self.attention, strict=True)]
         return torch.sigmoid(scores[0] + scores[1])
 
     def _norm(self, rows: Tensor) -> Tensor:
@@ -145,7 +145,8 @@ class STRContrast(nn.Module):
 
     def __repr__(self) -> str:
         inputs, width = self.first.weight.shape
-        return f"STRContrast({inputs} -> {' -> '.join([str(width)] * self.config.layers)} -> {self.predict_head.out_features})"
+        widths = [inputs, *[width] * self.config.layers, self.predict_head.out_features]
+        return f"STRContrast({' -> '.join(map(str, widths))})"
 
     def parameter_groups(self, mix_lr: float) -> list[dict[str, Any]]:
         """For the optimiser: the net that gives beta learns more slowly than the rest."""
@@ -161,7 +162,7 @@ class STRContrast(nn.Module):
         if self.config.mix_at == "first":
             ends, negatives = hidden[:2], hidden[2:]
             hidden = torch.cat([ends, self._mixed(ends, batch, rng), negatives])
-        for block, linear in zip(self.blocks, self.linears):
+        for block, linear in zip(self.blocks, self.linears, strict=True):
             hidden = linear(block(hidden, rng, tracked=2))
         if self.config.mix_at == "first":
             return self._heads(hidden[:2], hidden[2:4], hidden[4:], batch, rng)
@@ -207,7 +208,7 @@ class STRContrast(nn.Module):
 
     def _embed(self, rows: Rows, rng: np.random.Generator | None) -> Tensor:
         hidden = self.first(rows).unsqueeze(0)
-        for block, linear in zip(self.blocks, self.linears):
+        for block, linear in zip(self.blocks, self.linears, strict=True):
             hidden = linear(block(hidden, rng, tracked=1))
         return self.predict_block(hidden, rng, tracked=1)
 

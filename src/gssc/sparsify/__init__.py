@@ -1,0 +1,1 @@
+"""Which edges to trust: one sparsifier a file."""

@@ -22,22 +22,24 @@ class _EdgeDots(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, edges: Tensor) -> Tensor:
         ctx.save_for_backward(z, edges)
-        return torch.cat([(z[i] * z[j]).sum(1) for i, j in zip(edges[0].split(CHUNK), edges[1].split(CHUNK))])
+        return torch.cat([(z[i] * z[j]).sum(1) for i, j in edges.split(CHUNK, dim=1)])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         z, edges = ctx.saved_tensors
         out = torch.zeros_like(z)
-        for g, i, j in zip(grad.split(CHUNK), edges[0].split(CHUNK), edges[1].split(CHUNK)):
-            out.index_add_(0, i, g.unsqueeze(1) * z[j])
-            out.index_add_(0, j, g.unsqueeze(1) * z[i])
+        for share, (i, j) in zip(grad.unsqueeze(1).split(CHUNK), edges.split(CHUNK, dim=1), strict=True):
+            out.index_add_(0, i, share * z[j])
+            out.index_add_(0, j, share * z[i])
         return out, None
 
 
 class STRSparse(nn.Module):
     r"""Scores every edge from the features of its two ends.
 
-    .. math:: \lambda_{ij} = \sigma(z_i \cdot z_j), \quad z = W x, \quad M_{ij} = (1 - \alpha) \lambda_{ij} + \alpha A_{ij}
+    .. math::
+        \lambda_{ij} = \sigma(z_i \cdot z_j), \quad z = W x, \quad
+        M_{ij} = (1 - \alpha) \lambda_{ij} + \alpha A_{ij}
 
     Args:
         inputs: number of features d.

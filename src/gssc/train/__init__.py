@@ -1,0 +1,1 @@
+"""Training: feature rows, edge batches, losses, and the loop that is Algorithm 1."""

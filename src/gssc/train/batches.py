@@ -64,7 +64,7 @@ class EdgeBatches:
     def epoch(self, pairs: np.ndarray, rng: np.random.Generator) -> Iterator[EdgeBatch]:
         """One pass over ``pairs`` [2, P] in random order."""
         order = rng.permutation(pairs.shape[1])
-        stops = list(range(self.batch_size, len(order), self.batch_size)) + [len(order)]
+        stops = [*range(self.batch_size, len(order), self.batch_size), len(order)]
         if len(stops) > 1 and stops[-1] - stops[-2] == 1:
             del stops[-2]
         start = 0

@@ -248,6 +248,17 @@ class BilevelTraining:
             feature_names=list(graph.feature_names) if graph.feature_names else None,
         )
 
+    def seen_edges(self) -> np.ndarray:
+        """The undirected edges that were trained on, by node ids of the graph, [2, E]."""
+        return self.seen_nodes[self.edges.numpy()]
+
+    @torch.no_grad()
+    def edge_trust(self) -> np.ndarray:
+        """The keep probability of each of :meth:`seen_edges`, [E]; one without a sparsifier."""
+        if self.config.sparsifier.name == "none":
+            return np.ones(self.edges.shape[1], dtype=np.float32)
+        return self.keep_probability().numpy()
+
     def state(self) -> tuple[State, dict[str, Any]]:
         """Everything needed to go on from here, as tensors and JSON-able notes."""
         tensors = {

@@ -56,7 +56,7 @@ class _SparseProduct(torch.autograd.Function):
         return rows.times(weight)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         return None, ctx.rows.transposed().times(grad.contiguous())
 
 
@@ -75,7 +75,7 @@ class FeatureTable:
         normalize: ``row`` divides each row by its sum (rows that sum to zero stay as they are).
     """
 
-    def __init__(self, features: np.ndarray | sp.csr_matrix, normalize: str = "none"):
+    def __init__(self, features: Any, normalize: str = "none"):
         self.normalize_on_read = False
         if sp.issparse(features):
             features = features.tocsr()

@@ -18,7 +18,7 @@ def pair_smoothness(
     negative_weight: float = 1.0,
     bounded: bool = True,
 ) -> Tensor:
-    """l_ij of Eq. 9 for every pair of a batch, in the sampled form of Eq. 11; the discriminator is the mean squared error.
+    """l_ij of Eq. 9 for every pair of a batch, in the sampled form of Eq. 11; D is the mean squared error.
 
     Args:
         endpoint_logits: y of both ends, [2, B, C].

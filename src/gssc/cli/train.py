@@ -1,0 +1,176 @@
+"""``gssc train``: a graph in, a run folder with a trained model out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gssc.config import SECTIONS, Config, Settings, parse_config, read_settings
+from gssc.recipes import PRESETS, preset_settings, recipe_names, recipe_settings
+
+if TYPE_CHECKING:
+    from gssc.run import Run
+    from gssc.train.selection import Epoch
+
+EXAMPLES = """\
+examples:
+  gssc train cora --out runs/cora                    the shipped recipe, seed 0
+  gssc train cora --seed 3 --model.hidden 512 --out runs/wide
+  gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
+  gssc train cora --preset paper --out runs/paper    the method as the text has it
+  gssc train cora --setting inductive --out runs/inductive
+  gssc train --out runs/cora --resume                go on after an interruption
+
+Settings are layered; later ones win: defaults, the data set's recipe, --preset (in place of the recipe), --config,
+options. The run folder keeps them all in config.yaml.
+"""
+DEFAULTS_IN_ARGS = False
+SHORTHANDS = {
+    "dataset": ("data", "dataset"),
+    "graph": ("data", "graph"),
+    "split": ("data", "split"),
+    "setting": ("data", "setting"),
+    "seed": ("train", "seed"),
+}
+
+
+def add_arguments(parser: Any) -> None:
+    """The options of the command."""
+    parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
+    parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
+    parser.add_argument("--graph", type=str, help="your own graph, .npz")
+    parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
+    parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
+    parser.add_argument("--seed", type=int, help="seed of the run")
+    parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
+    parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
+    parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
+    for name, section in SECTIONS.items():
+        parser.add_argument(f"--{name}", type=section)
+
+
+def run(args: Any) -> None:
+    """Put the settings together, train with a progress bar, show the result."""
+    from gssc.run import Run
+
+    config = settings_of(args)
+    folder = Path(args.get("out") or Path("runs") / name_of(config))
+    run = Run(
+        folder,
+        config,
+        overwrite=bool(args.get("overwrite")),
+        resume=bool(args.get("resume")),
+        data_root=args.get("data_root"),
+    )
+    announce(run)
+    with EpochBar(run) as bar:
+        metrics = run.train(bar.show)
+    show_result(run, metrics)
+
+
+def settings_of(args: Any) -> Config:
+    """The layers of settings, from the recipe to the options typed."""
+    typed = {name: args[name].as_dict() for name in SECTIONS if args.get(name) is not None}
+    for option, (section, name) in SHORTHANDS.items():
+        if args.get(option) is not None:
+            typed.setdefault(section, {})[name] = args[option]
+    data = typed.get("data", {})
+    out = args.get("out")
+    if args.get("resume") and out and (Path(out) / "config.yaml").exists():
+        return parse_config(read_settings(Path(out) / "config.yaml"), typed)
+    base: Settings = recipe_settings(data.get("dataset"))
+    if args.get("preset"):
+        base = preset_settings(args["preset"])
+    from_file = read_settings(args["config"]) if args.get("config") else {}
+    return parse_config(base, from_file, typed)
+
+
+def name_of(config: Config) -> str:
+    """A name for the run folder when none is given."""
+    return config.data.dataset or Path(config.data.graph or "run").stem
+
+
+def announce(run: Run) -> None:
+    """Say what is trained, and what the user should know about the graph."""
+    from rich.console import Console
+
+    console, graph, data = Console(stderr=True), run.graph, run.config.data
+    console.print(
+        f"[bold]{graph.name}[/bold] ({graph.split}, {graph.setting}): {graph.num_nodes:,} nodes, "
+        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} classes; "
+        f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
+        f"settings: {'recipe' if data.dataset in recipe_names() else 'defaults'} and options",
+        highlight=False,
+    )
+    notes = [*graph.notes, graph.cleaning.summary()]
+    if len(graph.val) == 0:
+        notes.append("no validation nodes: the full schedule is trained and its last epoch kept")
+    for note in filter(None, notes):
+        console.print(f"[yellow]note[/yellow] {note}", highlight=False)
+    if run.resumed:
+        state = "is finished already" if run.finished else f"goes on from epoch {run.training.epoch}"
+        console.print(f"{run.folder} {state}", highlight=False)
+
+
+class EpochBar:
+    """Epoch, losses, validation accuracy, edges kept and their homophily, as they change."""
+
+    def __init__(self, run: Run):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.best = math.nan
+        self.progress = Progress(
+            TextColumn("{task.description:9}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        total = run.config.train.warmup_epochs + run.config.train.epochs
+        self.task = self.progress.add_task("starting", total=total, completed=run.training.epoch, numbers="")
+
+    def __enter__(self) -> EpochBar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def show(self, epoch: Epoch) -> None:
+        """Bring the bar up to date."""
+        self.best = epoch.val_accuracy if epoch.best else self.best
+        numbers = (
+            f"loss {epoch.smoothness_loss:.3f} + {epoch.classification_loss:.3f}  "
+            f"val {epoch.val_accuracy:.1%} best {self.best:.1%}  "
+            f"edges {epoch.edges_kept:,} homophily {epoch.pseudo_homophily:.3f}"
+        )
+        self.progress.update(self.task, description=epoch.phase, completed=epoch.epoch + 1, numbers=numbers)
+
+
+def show_result(run: Run, metrics: dict[str, Any]) -> None:
+    """One small table, and where to go from here."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{metrics['dataset']} ({metrics['split']}, {metrics['setting']}), seed {metrics['seed']}")
+    names = ("val_accuracy", "test_accuracy", "best_epoch", "epochs", "seconds", "edges_kept")
+    for name in names:
+        table.add_column(name.replace("_", " ").replace("accuracy", metrics["metric"]), justify="right")
+    table.add_row(*(shown(name, metrics[name]) for name in names))
+    console = Console()
+    console.print(table)
+    console.print(f"saved to {run.folder}; next: gssc predict {run.folder} ROWS --out predictions.csv", soft_wrap=True)
+
+
+def shown(name: str, value: Any) -> str:
+    """A number the way people read it."""
+    if value is None:
+        return "-"
+    if name.endswith("accuracy"):
+        return f"{value:.2%}"
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"

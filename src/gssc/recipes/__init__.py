@@ -1,0 +1,50 @@
+"""One YAML a published result: data set, settings, expected value; and the two presets.
+
+``gssc train cora`` uses ``cora.yaml``. A recipe names what was measured with it and what the paper reports, so that a
+test can check the file and a person can see what to expect.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from gssc.config import Config, Settings, parse_config, parse_yaml
+from gssc.errors import GsscError
+from gssc.names import nearest
+
+PRESETS = ("default", "paper", "reference")
+
+
+def preset_settings(name: str) -> Settings:
+    """Settings of a preset: ``default``, ``paper`` (the text), ``reference`` (the released program)."""
+    if name not in PRESETS:
+        raise GsscError(f"unknown preset {name!r}; {nearest(name, PRESETS)}")
+    return {} if name == "default" else _shipped_yaml(f"preset-{name}.yaml")["settings"]
+
+
+@lru_cache
+def recipe_names() -> tuple[str, ...]:
+    """Data sets that have a recipe."""
+    names = (Path(item.name) for item in files("gssc.recipes").iterdir())
+    return tuple(sorted(n.stem for n in names if n.suffix == ".yaml" and not n.stem.startswith("preset-")))
+
+
+def recipe_settings(dataset: str | None) -> Settings:
+    """The best known settings of a data set, shipped with the package; nothing where there are none."""
+    return _shipped_yaml(f"{dataset}.yaml")["settings"] if dataset in recipe_names() else {}
+
+
+def recipe(dataset: str) -> Config:
+    """The Config that ``gssc train DATASET`` uses."""
+    return parse_config(recipe_settings(dataset), {"data": {"dataset": dataset}})
+
+
+def recipe_file(dataset: str) -> Settings:
+    """The whole recipe of a data set: settings, what was measured, what the paper reports."""
+    return _shipped_yaml(f"{dataset}.yaml")
+
+
+def _shipped_yaml(name: str) -> Settings:
+    return parse_yaml(files("gssc.recipes").joinpath(name).read_text(encoding="utf-8"), name)

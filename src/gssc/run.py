@@ -1,0 +1,217 @@
+"""A run: one folder that holds what was run, how it went, and what came out.
+
+config.yaml        every setting, enough to run it again
+metrics.jsonl      one line an epoch
+metrics.json       the result
+model.safetensors  the deployed MLP, with model.json (see gssc.deploy)
+edges.npz          the learned keep probability of every training edge
+checkpoint.safetensors  only while training goes on
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from gssc import __version__
+from gssc.config import Config, DataConfig, parse_config, read_settings
+from gssc.data import load_dataset
+from gssc.errors import GsscError
+from gssc.files import atomic_write, write_json
+from gssc.graph import Graph
+from gssc.train.bilevel import BilevelTraining
+from gssc.train.checkpoint import load_checkpoint, save_checkpoint
+from gssc.train.selection import Epoch
+
+SECONDS_BETWEEN_CHECKPOINTS = 5.0
+FILES = ("config.yaml", "metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "edges.npz")
+
+
+def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
+    """The graph a run is about."""
+    if (data.dataset is None) == (data.graph is None):
+        raise GsscError("name a data set, or give your own graph with --graph FILE.npz (one of the two)")
+    if data.graph is not None:
+        graph = Graph.load(data.graph).with_(setting=data.setting)
+    else:
+        graph = load_dataset(
+            str(data.dataset), split=data.split, seed=data.split_seed, setting=data.setting, data_root=data_root
+        )
+    return graph.with_(require_all_classes=True) if data.require_all_classes else graph
+
+
+class Run:
+    """A training run in a folder. Kill it at any moment: :meth:`train` takes it up where it was.
+
+    Args:
+        folder: where everything goes.
+        config: all settings.
+        overwrite: replace a run that is already in the folder.
+        resume: take up the run that is in the folder; starts one where there is none.
+        data_root: where data files are, see :func:`gssc.data.load_dataset`.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        config: Config,
+        *,
+        overwrite: bool = False,
+        resume: bool = False,
+        data_root: str | None = None,
+    ):
+        self.folder, self.config = Path(folder), config
+        existing = self.folder.exists() and any(self.folder.iterdir())
+        if existing and not (overwrite or resume):
+            raise GsscError(f"{self.folder} already exists; use --resume to go on with it or --overwrite to replace it")
+        if existing and not (self.folder / "config.yaml").exists() and not self._only_leftovers():
+            raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
+        self.graph = load_graph(config.data, data_root)
+        self.training = BilevelTraining(self.graph, config)
+        self.resumed = False
+        if existing and resume:
+            self._check_same_run()
+            self._take_up()
+        else:
+            self._start_over()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run in the folder came to its end."""
+        return (self.folder / "metrics.json").exists()
+
+    def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
+        """Train to the end and return the content of metrics.json."""
+        if self.finished:
+            return dict(json.loads((self.folder / "metrics.json").read_text(encoding="utf-8")))
+        saved_at = time.monotonic()
+        for record in self.training.epochs():
+            self._log(record)
+            if on_epoch:
+                on_epoch(record)
+            if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
+                self._save_checkpoint()
+                saved_at = time.monotonic()
+        return self._finish()
+
+    def _only_leftovers(self) -> bool:
+        """A process killed before its first file was whole leaves only a hidden temporary one."""
+        return all(item.name.startswith(".config.") for item in self.folder.iterdir())
+
+    def _start_over(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise GsscError(f"cannot write to {self.folder}: {error.strerror}") from None
+        # The config goes last and comes first, so that a folder with a config is a run and nothing else is.
+        for name in reversed((*FILES, "checkpoint.safetensors")):
+            (self.folder / name).unlink(missing_ok=True)
+        with atomic_write(self.folder / "config.yaml") as temporary:
+            temporary.write_text(yaml.safe_dump(self.config.to_dict(), sort_keys=False), encoding="utf-8")
+        (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
+
+    def _check_same_run(self) -> None:
+        before = parse_config(read_settings(self.folder / "config.yaml"))
+        if before != self.config:
+            changed = _first_difference(before.to_dict(), self.config.to_dict())
+            raise GsscError(
+                f"cannot resume {self.folder} with other settings ({changed}); drop them or use --overwrite"
+            )
+
+    def _take_up(self) -> None:
+        checkpoint = self.folder / "checkpoint.safetensors"
+        self.resumed = self.finished or checkpoint.exists()
+        if self.finished:
+            return
+        if not checkpoint.exists():
+            self._start_over()
+            return
+        tensors, notes = load_checkpoint(checkpoint)
+        if notes["graph"] != fingerprint(self.graph):
+            raise GsscError(f"cannot resume {self.folder}: the graph is not the one the run began with")
+        self.training.restore(tensors, notes)
+        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+        with atomic_write(self.folder / "metrics.jsonl") as temporary:
+            temporary.write_text("".join(lines[: notes["lines"]]), encoding="utf-8")
+
+    def _log(self, record: Epoch) -> None:
+        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(record)) + "\n")
+
+    def _epochs_logged(self) -> int:
+        with (self.folder / "metrics.jsonl").open("rb") as file:
+            return sum(1 for _ in file)
+
+    def _save_checkpoint(self) -> None:
+        tensors, notes = self.training.state()
+        notes |= {"graph": fingerprint(self.graph), "lines": self._epochs_logged()}
+        save_checkpoint(self.folder / "checkpoint.safetensors", tensors, notes)
+
+    def _finish(self) -> dict[str, Any]:
+        training, best = self.training, self.training.best.record
+        if best is None:
+            raise GsscError("nothing was trained: train.epochs and train.warmup_epochs are both 0")
+        training.restore_best()
+        metrics = {
+            "dataset": self.graph.name,
+            "split": self.graph.split,
+            "setting": self.graph.setting,
+            "seed": self.config.train.seed,
+            "metric": "roc_auc" if self.graph.is_multilabel else "accuracy",
+            "val_accuracy": _number(best.val_accuracy),
+            "test_accuracy": _number(best.test_accuracy),
+            "seconds": round(training.seconds, 3),
+            "epochs": self._epochs_logged(),
+            "best_epoch": best.epoch,
+            "edges_kept": best.edges_kept,
+            "edges_total": training.pairs.shape[1],
+            "homophily": _number(best.homophily),
+            "versions": {
+                "gssc": __version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+            },
+        }
+        model = training.deployed()
+        model.metadata = {name: metrics[name] for name in ("dataset", "split", "setting", "seed", "test_accuracy")}
+        model.save(self.folder)
+        with torch.no_grad(), atomic_write(self.folder / "edges.npz") as temporary:
+            np.savez_compressed(temporary, edge_index=training.seen_edges(), keep_probability=training.edge_trust())
+        write_json(self.folder / "metrics.json", metrics)
+        (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+        return metrics
+
+
+def fingerprint(graph: Graph) -> str:
+    """A digest of everything training can see of a graph."""
+    digest = hashlib.sha256()
+    features = graph.features
+    parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
+    for part in (*parts, graph.edges, graph.labels, graph.train, graph.val, graph.test):
+        digest.update(f"{part.shape}{part.dtype}".encode())
+        digest.update(np.ascontiguousarray(part).data)
+    digest.update(graph.setting.encode())
+    return digest.hexdigest()
+
+
+def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    for section, values in before.items():
+        for name, value in values.items():
+            if now[section][name] != value:
+                return f"{section}.{name} was {value!r}, now {now[section][name]!r}"
+    return "none"
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(value, 6)
