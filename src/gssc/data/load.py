@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from os import PathLike
 from typing import Any
@@ -13,15 +12,14 @@ from gssc.data.registry import DATASETS
 from gssc.data.splits import Split, make_split
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.names import nearest
 
 
 def find_dataset(name: str) -> Dataset:
     """Return the registry's entry, or suggest the nearest name."""
     if name in DATASETS:
         return DATASETS[name]
-    near = difflib.get_close_matches(str(name).lower().replace("_", "-"), DATASETS, n=1, cutoff=0.5)
-    advice = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(DATASETS)}"
-    raise GsscError(f"dataset {name!r} is not known: {advice}")
+    raise GsscError(f"dataset {name!r} is not known: {nearest(str(name).lower().replace('_', '-'), DATASETS)}")
 
 
 def load_dataset(
@@ -49,9 +47,7 @@ def load_dataset(
     dataset = find_dataset(name)
     for option in options:
         if option not in dataset.options:
-            near = difflib.get_close_matches(option, dataset.options, n=1)
-            advice = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(dataset.options) or 'none'}"
-            raise GsscError(f"{dataset.name} has no option {option!r}: {advice}")
+            raise GsscError(f"{dataset.name} has no option {option!r}: {nearest(option, dataset.options)}")
     raw = dataset.load(fetch(dataset, data_root), seed=seed, **options)
     (train, val, test), split_name = choose_split(dataset, raw, split, seed)
     return Graph(
@@ -79,6 +75,4 @@ def choose_split(dataset: Dataset, raw: RawGraph, split: str | None, seed: int) 
         return raw.splits[split], f"{split} seed={seed}" if seeded else split
     if re.match(r"(per-class|ratio):", split):
         return make_split(split, raw.labels, seed)
-    near = difflib.get_close_matches(split, [*raw.splits, "per-class:20", "ratio:60/20/20"], n=1, cutoff=0.5)
-    advice = f"did you mean {near[0]!r}? " if near else ""
-    raise GsscError(f"{dataset.name} has no split {split!r}: {advice}it offers {', '.join(dataset.splits)}")
+    raise GsscError(f"{dataset.name} has no split {split!r}: it offers {', '.join(dataset.splits)}")

@@ -172,6 +172,7 @@ ENTRIES = (
         address="bundled with scikit-learn",
         licence="CC BY 4.0",
         citation="Alpaydin, Kaynak: Optical Recognition of Handwritten Digits, UCI repository, 1998",
+        sizes=(1797, 9929, 64, 10),
         options=("k", "per_class"),
     ),
     Dataset(

@@ -1,0 +1,145 @@
+"""`gssc data`: list the datasets, describe one, import your own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from gssc.data.entry import Dataset
+from gssc.data.fetch import at_hand, cache_root, data_root_of
+from gssc.data.load import find_dataset, load_dataset
+from gssc.data.registry import DATASETS
+from gssc.data.tables import import_tables
+from gssc.errors import GsscError
+from gssc.graph import Graph
+
+_PIPE_WIDTH = 180
+_WIDTH_WITH_DESCRIPTIONS = 120
+
+
+def list_datasets(*, data_root: str | PathLike[str] | None = None) -> None:
+    """Print one line a dataset: its size, its default split, and whether its files are here already."""
+    root = data_root_of(data_root)
+    console = Console()
+    if not console.is_terminal:  # a pipe has no width of its own: cut nothing there
+        console = Console(width=_PIPE_WIDTH)
+    described = console.width >= _WIDTH_WITH_DESCRIPTIONS
+    table = Table(title="Datasets", title_justify="left")
+    table.add_column("name", no_wrap=True)
+    for column in ("nodes", "edges", "features", "classes"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("split", "files"):
+        table.add_column(column)
+    if described:
+        table.add_column("what it is", ratio=1)
+    for entry in DATASETS.values():
+        sizes = [f"{size:,}" for size in entry.sizes] if entry.sizes else ["any"] * 4
+        split = entry.default_split.replace("<per_class>", "n")
+        table.add_row(entry.name, *sizes, split, _state(entry, root), *([entry.description] if described else []))
+    console.print(table)
+
+
+def _state(entry: Dataset, root: Path | None) -> str:
+    if not entry.files:
+        return "made"
+    paths, files = at_hand(entry, root)
+    missing = [file for file in files if file.name not in paths and not file.optional]
+    return "to download" if missing else "here"
+
+
+def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> None:
+    """Print where a dataset comes from, its files and digests, and, where they are here, what the graph is like."""
+    entry = find_dataset(name)
+    root = data_root_of(data_root)
+    facts = _facts(entry.name)
+    facts.add_row("what it is", entry.description)
+    facts.add_row("splits", ", ".join(entry.splits) + f" (default {entry.default_split})")
+    if entry.options:
+        facts.add_row("options", ", ".join(entry.options))
+    facts.add_row("from", entry.address)
+    facts.add_row("licence", entry.licence)
+    facts.add_row("cite", entry.citation)
+    paths, files = at_hand(entry, root)
+    for file in files:
+        where = str(paths.get(file.name, "optional, not here" if file.optional else "to download"))
+        digest = f"SHA-256 {file.sha256[:16]}..." if file.sha256 else "unverified: no digest is published"
+        facts.add_row("file", f"{file.name} ({digest}) {where}")
+    console = Console()
+    console.print(facts)
+    if _state(entry, root) == "to download":
+        folder = cache_root() / entry.name
+        console.print(f"Its files are fetched on first use and kept in {folder}.", soft_wrap=True)
+        return
+    try:
+        graph = load_dataset(name, data_root=data_root)
+    except GsscError as error:
+        console.print(str(error), soft_wrap=True, markup=False)
+        return
+    console.print(graph_facts(graph))
+
+
+def import_graph(
+    nodes: str | PathLike[str],
+    edges: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    id_column: str | None = None,
+    label_column: str | Sequence[str] | None = None,
+    feature_columns: Sequence[str] | None = None,
+    ignore_columns: Sequence[str] = (),
+    split_column: str | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    split: str | None = None,
+    seed: int = 0,
+    setting: str = "transductive",
+    name: str | None = None,
+) -> Graph:
+    """Read a node and an edge table, write the graph to `out` (.npz), print what it is; see `import_tables`."""
+    graph = import_tables(
+        nodes,
+        edges,
+        id_column=id_column,
+        label_column=label_column,
+        feature_columns=feature_columns,
+        ignore_columns=ignore_columns,
+        split_column=split_column,
+        source_column=source_column,
+        target_column=target_column,
+        split=split,
+        seed=seed,
+        setting=setting,
+        name=name,
+    )
+    graph.save(out)
+    console = Console()
+    console.print(graph_facts(graph))
+    console.print(f"Written to {out}", soft_wrap=True, markup=False, highlight=False)
+    return graph
+
+
+def graph_facts(graph: Graph) -> Table:
+    """Return a rich table of what a graph is like."""
+    facts = _facts(graph.name)
+    facts.add_row("nodes", f"{graph.num_nodes:,}")
+    facts.add_row("edges", f"{graph.num_edges:,} ({graph.cleaning.summary()})")
+    facts.add_row("features", f"{graph.num_features:,}{'' if hasattr(graph.features, 'flags') else ', sparse'}")
+    names = "" if graph.class_names is None else f": {', '.join(graph.class_names[:12])}"
+    facts.add_row("tasks" if graph.is_multilabel else "classes", f"{graph.num_classes}{names}")
+    facts.add_row("homophily", f"{graph.homophily():.3f}")
+    facts.add_row("split", f"{graph.split}: {len(graph.train):,} / {len(graph.val):,} / {len(graph.test):,}")
+    facts.add_row("setting", graph.setting)
+    for note in graph.notes:
+        facts.add_row("note", note)
+    return facts
+
+
+def _facts(title: str) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column("what", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    return table

@@ -1,0 +1,169 @@
+"""Tables from CSV, TSV or Parquet, remembering which line each row came from so that errors can say it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from gssc.data.labels import is_missing
+from gssc.errors import GsscError
+from gssc.extras import require
+
+_TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by name. Cells are text when read from CSV and typed when read from Parquet."""
+
+    path: Path
+    columns: dict[str, Sequence[Any]]
+    lines: Sequence[int] | None  # the line each row starts on; None for formats without lines
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.columns)
+
+    def where(self, row: int) -> str:
+        """Say where a row is: file and line, or file and row counted from 1."""
+        return f"{self.path}:{self.lines[row]}" if self.lines is not None else f"{self.path} row {row + 1}"
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column as stripped text; 3 and 3.0 read the same; missing cells are empty."""
+        return [_as_text(value) for value in self.columns[name]]
+
+    def numbers(self, names: Sequence[str], *, blank: float | None = None) -> np.ndarray:
+        """Return columns as float32 [rows, columns]; a blank cell becomes `blank`, or is an error without it."""
+        result = np.empty((len(self), len(names)), dtype=np.float32)
+        for position, name in enumerate(names):
+            result[:, position] = self._column_of_numbers(name, blank)
+        return result
+
+    def _column_of_numbers(self, name: str, blank: float | None) -> np.ndarray:
+        try:
+            numbers = np.asarray(self.columns[name]).astype(np.float64)
+            if np.isfinite(numbers).all():
+                return numbers
+        except (TypeError, ValueError):
+            pass
+        values = []
+        for row, value in enumerate(self.columns[name]):
+            if is_missing(value):
+                if blank is None:
+                    raise GsscError(f"{self.where(row)}, column {name!r} is empty: fill it in or leave the row out")
+                values.append(blank)
+                continue
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                raise GsscError(
+                    f"{self.where(row)}, column {name!r}: {value!r} is not a number: encode it as numbers, "
+                    "or leave the column out (ignore_columns, --ignore)"
+                ) from None
+            if not math.isfinite(number):
+                raise GsscError(f"{self.where(row)}, column {name!r} is {number}: fill it in or leave the row out")
+            values.append(number)
+        return np.asarray(values, dtype=np.float64)
+
+
+def _as_text(value: Any) -> str:
+    if is_missing(value):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return (value.decode() if isinstance(value, bytes) else str(value)).strip()
+
+
+def read_table(path: str | PathLike[str]) -> Table:
+    """Read .csv, .tsv, .tab, .txt (any of them also .gz) or .parquet.
+
+    A first line made of numbers alone is data, not a header; the columns are then called "column 1" and so on.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise GsscError(f"{path} does not exist: check the path")
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if suffix in (".parquet", ".pq"):
+        return _read_parquet(path)
+    if suffix not in _TEXT_SUFFIXES:
+        raise GsscError(f"{path}: the ending {suffix!r} is not known: use .csv, .tsv or .parquet")
+    try:
+        with _open_text(path) as file:
+            return _read_text(path, file, tab=suffix in (".tsv", ".tab"))
+    except UnicodeDecodeError as error:
+        raise GsscError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
+
+
+def _open_text(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _read_text(path: Path, file: IO[str], *, tab: bool) -> Table:
+    first = file.readline()
+    file.seek(0)
+    delimiter = "\t" if tab else max(",;\t", key=lambda mark: (first.count(mark), mark == ","))
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    reader, start = csv.reader(file, delimiter=delimiter, strict=True), 1
+    for row in reader:
+        if any(cell.strip() for cell in row):
+            rows.append(row)
+            lines.append(start)
+        start = reader.line_num + 1
+    if not rows:
+        raise GsscError(f"{path} is empty: give a header and at least one row")
+    if all(_is_number(cell) for cell in rows[0]):
+        names = [f"column {position}" for position in range(1, len(rows[0]) + 1)]
+    else:
+        names, rows, lines = [cell.strip() for cell in rows[0]], rows[1:], lines[1:]
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != len(names):
+            raise GsscError(
+                f"{path}:{line} has {len(row)} cells where {len(names)} are due: complete the row "
+                "(a cut-off file ends like this)"
+            )
+    return _checked(path, names, list(zip(*rows, strict=True)), lines)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_parquet(path: Path) -> Table:
+    parquet = require("pyarrow.parquet", extra="tables")
+    errors = (require("pyarrow", extra="tables").ArrowException, OSError)
+    try:
+        table = parquet.read_table(path)
+        return _checked(path, table.column_names, [column.to_pylist() for column in table.columns], None)
+    except errors as error:
+        reason = str(error).splitlines()[0] if str(error) else "damaged"
+        raise GsscError(f"{path} cannot be read as Parquet ({reason}): write or fetch it again") from None
+
+
+def _checked(path: Path, names: list[str], columns: Sequence[Sequence[Any]], lines: Sequence[int] | None) -> Table:
+    repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
+    if repeated is not None:
+        raise GsscError(f"{path} has two columns called {repeated!r}: rename one")
+    if not columns or not len(columns[0]):
+        raise GsscError(f"{path} has no rows: give at least one")
+    return Table(path, dict(zip(names, columns, strict=True)), lines)
