@@ -1,7 +1,8 @@
 """``gssc``: finds the command, runs it, and turns what the user can mend into one line on stderr.
 
 A command is one module with two functions, ``add_arguments(parser)`` and ``run(args)``, and, if it likes, a text
-``EXAMPLES`` for the end of its help. Only the chosen command's module is imported, so ``gssc --help`` is quick.
+``EXAMPLES`` for the end of its help; with ``DEFAULTS_IN_ARGS = False`` it gets only the options that were typed.
+Only the chosen command's module is imported, so ``gssc --help`` is quick.
 """
 
 from __future__ import annotations

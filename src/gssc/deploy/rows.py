@@ -100,7 +100,8 @@ def _id_column(header: Sequence[str]) -> int | None:
 
 
 def _read_npz(path: Path) -> Rows:
-    with np.load(path, allow_pickle=False) as file:
+    # NumPy leaves a file it opened itself open when the archive is broken.
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         if not hasattr(file, "files"):
             raise GsscError(f"cannot read {path}: it is a single array; name it .npy")
         ids = file.get("node_id")
@@ -162,7 +163,7 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
 
 def _read_text(path: Path, delimiter: str, wanted: list[str] | None) -> Rows:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         lines = ((reader.line_num, cells) for cells in reader if cells)
         try:
             first = next(lines, None)

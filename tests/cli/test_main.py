@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from gssc import __version__
+from gssc.cli import main as main_module
+from gssc.cli.main import COMMANDS, Command, main
+from gssc.errors import GsscError
+
+
+def test_help_names_every_command(gssc) -> None:
+    for arguments in ([], ["--help"], ["-h"]):
+        run = gssc(*arguments)
+        assert run.returncode == 0
+        assert all(f"\n  {command} " in run.stdout for command in COMMANDS)
+        assert "examples:" in run.stdout
+
+
+def test_version(gssc) -> None:
+    assert gssc("--version").stdout == f"gssc {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["prdict"], "error: unknown command 'prdict': did you mean 'predict'?\n"),
+        (["xyzzy"], "error: unknown command 'xyzzy': the commands are train, predict, data, demo\n"),
+        (["--versoin"], "error: unknown option '--versoin': did you mean '--version'?\n"),
+        (["predict", "a", "b", "--ouput", "c"], "error: unrecognized arguments: --ouput c; did you mean '--out'?\n"),
+        (["predict", "a", "b", "--ou", "c"], "error: unrecognized arguments: --ou c; did you mean '--out'?\n"),
+        (["predict", "a", "b"], "error: the following arguments are required: out; see gssc predict --help\n"),
+        (["predict", "a", "b", "--out"], "error: argument --out: expected one argument; see gssc predict --help\n"),
+    ],
+)
+def test_misspelt(gssc, arguments: list[str], message: str) -> None:
+    run = gssc(*arguments)
+    assert (run.returncode, run.stdout, run.stderr) == (2, "", message)
+
+
+def test_help_of_a_command_teaches(gssc) -> None:
+    run = gssc("predict", "--help")
+    assert run.returncode == 0
+    assert "--overwrite" in run.stdout
+    assert "\n  gssc predict runs/cora rows.npz --out predictions.parquet\n" in run.stdout
+
+
+class Failing:
+    """A command that raises; stands in for a module."""
+
+    def __init__(self, error: BaseException):
+        self.error = error
+
+    def add_arguments(self, parser: object) -> None:
+        pass
+
+    def run(self, args: object) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (GsscError("first\n  second"), 2, "error: first second\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+        (OSError(28, "No space left on device", "big.npz"), 2, "error: big.npz: No space left on device\n"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(monkeypatch, capsys, error: BaseException, code: int, line: str) -> None:
+    monkeypatch.setitem(main_module.COMMANDS, "fail", Command("fail", "fails"))
+    monkeypatch.setattr(main_module, "import_module", lambda name: Failing(error))
+    assert main(["fail"]) == code
+    assert capsys.readouterr() == ("", line)
+
+
+def test_our_own_mistakes_keep_their_traceback(monkeypatch) -> None:
+    monkeypatch.setitem(main_module.COMMANDS, "fail", Command("fail", "fails"))
+    monkeypatch.setattr(main_module, "import_module", lambda name: Failing(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        main(["fail"])
+
+
+def test_a_reader_who_leaves_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "gssc", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 0

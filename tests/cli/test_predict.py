@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+from gssc.cli import predict as predict_module
+from gssc.cli.main import main
+from gssc.deploy import DeployedModel
+
+X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [3.0, 1.0, 0.0]], dtype=np.float32)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> dict[str, Path]:
+    """The same three rows in every form."""
+    np.savez(tmp_path / "dense.npz", x=X)
+    matrix = sparse.csr_matrix(X)
+    parts = {"x_data": matrix.data, "x_indices": matrix.indices, "x_indptr": matrix.indptr, "x_shape": matrix.shape}
+    np.savez(tmp_path / "sparse.npz", **parts)
+    np.save(tmp_path / "rows.npy", X)
+    lines = ["id,a,b,c", *(f"n{index},{','.join(map(str, row))}" for index, row in enumerate(X.tolist()))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "id": ["n0", "n1", "n2"]}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    return {path.name: path for path in tmp_path.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("source", ["dense.npz", "sparse.npz", "rows.npy", "rows.csv", "rows.parquet"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".npz"])
+def test_every_form_gives_the_same(model, model_folder, rows, tmp_path, capsys, source: str, suffix: str) -> None:
+    out = tmp_path / f"out{suffix}"
+    assert main(["predict", str(model_folder), str(rows[source]), "--out", str(out)]) == 0
+    assert "3 rows" in capsys.readouterr().out
+    if suffix == ".npz":
+        with np.load(out) as file:
+            found = file["probability"]
+    elif suffix == ".csv":
+        found = np.genfromtxt(out, delimiter=",", skip_header=1, usecols=(2, 3))
+    else:
+        table = pq.read_table(out)
+        found = np.stack([table.column(f"probability_{name}").to_numpy() for name in ("cat", "dog")], axis=1)
+        if source in ("rows.csv", "rows.parquet"):
+            assert table.column("id").to_pylist() == ["n0", "n1", "n2"]
+    np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-5)
+
+
+def test_the_real_command(gssc, model_folder: Path, rows: dict[str, Path], tmp_path: Path) -> None:
+    run = gssc("predict", model_folder, rows["rows.csv"], "--out", "predictions.parquet")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "cat" in run.stdout
+    assert "3 rows" in run.stdout
+    assert pq.read_table(tmp_path / "predictions.parquet").num_rows == 3
+
+
+def test_many_rows_show_progress(model, model_folder, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(predict_module, "STEP_ROWS", 3)
+    monkeypatch.setattr(predict_module, "PROGRESS_FROM", 5)
+    x = np.random.default_rng(0).random((10, 3), dtype=np.float32)
+    np.save(tmp_path / "x.npy", x)
+    assert main(["predict", str(model_folder), str(tmp_path / "x.npy"), "--out", str(tmp_path / "p.npz")]) == 0
+    assert "predicting" in capsys.readouterr().err
+    with np.load(tmp_path / "p.npz") as file:
+        np.testing.assert_allclose(file["probability"], model.predict_proba(x), rtol=1e-5)
+
+
+def test_more_classes_than_fit_a_summary(tmp_path: Path, capsys) -> None:
+    classes = predict_module.SHOWN_CLASSES + 3
+    DeployedModel([(np.eye(classes), np.zeros(classes))], [f"c{i}" for i in range(classes)]).save(tmp_path / "run")
+    np.save(tmp_path / "x.npy", np.eye(classes))
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "x.npy"), "--out", str(tmp_path / "p.csv")]) == 0
+    assert "3 more" in capsys.readouterr().out
+
+
+def damage_weights(run: Path, rows: dict[str, Path]) -> None:
+    content = bytearray((run / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (run / "model.safetensors").write_bytes(bytes(content))
+
+
+def damage_names(run: Path, rows: dict[str, Path]) -> None:
+    description = json.loads((run / "model.json").read_text())
+    (run / "model.json").write_text(json.dumps({**description, "class_names": ["dog", "cat"]}))
+
+
+def cut(name: str):
+    def damage(run: Path, rows: dict[str, Path]) -> None:
+        content = rows[name].read_bytes()
+        rows[name].write_bytes(content[: len(content) // 2])
+
+    return damage
+
+
+def rewrite(text: str):
+    return lambda run, rows: rows["rows.csv"].write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("damage", "source", "message"),
+    [
+        (rewrite("id,a,b\n1,2,3\n"), "rows.csv", "rows have 2 features, but the model was trained on 3"),
+        (rewrite("a,b,c\n"), "rows.csv", "rows.csv has no rows"),
+        (rewrite(""), "rows.csv", "rows.csv is empty"),
+        (rewrite("a,b,c\n1,two,3\n"), "rows.csv", "rows.csv:2: column 'b' is 'two' where a number belongs"),
+        (rewrite("a,b,c\n1,2,3\n1,2"), "rows.csv", "rows.csv:3: 2 columns where the first line has 3"),
+        (cut("dense.npz"), "dense.npz", "cannot read"),
+        (cut("rows.npy"), "rows.npy", "cannot read"),
+        (cut("rows.parquet"), "rows.parquet", "cannot read"),
+        (lambda run, rows: None, "nothing.csv", "there is no such file"),
+        (lambda run, rows: None, "rows.xlsx", "must end in one of"),
+        (damage_weights, "rows.csv", "digest differs"),
+        (damage_names, "rows.csv", "was changed after it was written"),
+        (lambda run, rows: (run / "model.json").unlink(), "rows.csv", "is not a model folder"),
+    ],
+)
+def test_bad_input(gssc, model_folder, rows, tmp_path, damage, source: str, message: str) -> None:
+    damage(model_folder, rows)
+    before = sorted(tmp_path.rglob("*"))
+    run = gssc("predict", model_folder, source, "--out", "out.csv")
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert run.stderr.startswith("error: ")
+    assert run.stderr.count("\n") == 1
+    assert message in run.stderr
+    assert sorted(tmp_path.rglob("*")) == before, "something was left behind"
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("out.xlsx", "must end in one of .parquet, .csv, .npz"),
+        ("nowhere/out.csv", "there is no folder nowhere"),
+        ("taken.csv", "exists already"),
+        ("run", "must end in"),
+        ("/proc/out.csv", "cannot write /proc/out.csv"),
+    ],
+)
+def test_outputs_that_cannot_be(gssc, model_folder, rows, tmp_path, out: str, message: str) -> None:
+    (tmp_path / "taken.csv").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    run = gssc("predict", model_folder, "rows.csv", "--out", out)
+    assert run.returncode == 2
+    assert run.stderr.count("\n") == 1
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+    assert (tmp_path / "taken.csv").read_text() == "mine"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_overwrite_replaces(gssc, model_folder, rows, tmp_path) -> None:
+    (tmp_path / "taken.csv").write_text("mine")
+    assert gssc("predict", model_folder, "rows.csv", "--out", "taken.csv", "--overwrite").returncode == 0
+    assert (tmp_path / "taken.csv").read_text().startswith("id,prediction")

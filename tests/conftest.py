@@ -1,0 +1,46 @@
+"""What several tests share: a small model, and the real command line in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gssc.deploy import DeployedModel
+
+RunCommand = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def model() -> DeployedModel:
+    """Three features, four hidden units, two classes; random but always the same."""
+    rng = np.random.default_rng(0)
+    layers = [
+        (rng.standard_normal((4, 3)).astype(np.float32), rng.standard_normal(4).astype(np.float32)),
+        (rng.standard_normal((2, 4)).astype(np.float32), rng.standard_normal(2).astype(np.float32)),
+    ]
+    return DeployedModel(layers, class_names=["cat", "dog"])
+
+
+@pytest.fixture
+def model_folder(model: DeployedModel, tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    model.save(folder)
+    return folder
+
+
+@pytest.fixture
+def gssc(tmp_path: Path) -> RunCommand:
+    """Run ``gssc`` with these arguments in ``tmp_path`` and return the finished process."""
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "gssc", *map(str, arguments)]
+        environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+
+    return run

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import json
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from gssc.deploy import DeployedModel
+from gssc.deploy import model as model_module
+from gssc.errors import GsscError
+
+
+def random_model(widths: list[int], seed: int = 0, **options) -> DeployedModel:
+    rng = np.random.default_rng(seed)
+    layers = [
+        (rng.standard_normal((out, into)).astype(np.float32), rng.standard_normal(out).astype(np.float32))
+        for into, out in pairwise(widths)
+    ]
+    return DeployedModel(layers, class_names=[f"class {index}" for index in range(widths[-1])], **options)
+
+
+def by_torch(model: DeployedModel, x: np.ndarray) -> np.ndarray:
+    """The same network, written down in torch and in double precision."""
+    h = torch.from_numpy(np.asarray(x, dtype=np.float64))
+    if model.normalize == "row":
+        sums = h.sum(dim=1, keepdim=True)
+        h = torch.where(sums == 0, h, h / torch.where(sums == 0, torch.ones_like(sums), sums))
+    for number, (weight, bias) in enumerate(model.layers):
+        h = torch.nn.functional.linear(h, torch.from_numpy(weight).double(), torch.from_numpy(bias).double())
+        if number + 1 < len(model.layers):
+            h = torch.relu(h) if model.activation == "relu" else torch.nn.functional.leaky_relu(h, 0.01)
+    return h.numpy()
+
+
+def counts(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    return (rng.random((rows, columns)) < 0.3) * rng.integers(1, 5, (rows, columns)).astype(np.float32)
+
+
+def test_one_row_by_hand() -> None:
+    first = np.array([[1.0, -1.0], [0.5, 0.5]]), np.array([0.0, -1.0])
+    second = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([0.25, 0.0])
+    model = DeployedModel([first, second], ["a", "b"], temperature=2.0)
+    x = np.array([[3.0, 1.0]])  # hidden: relu(2, 1) = (2, 1)
+    assert model.embed(x).tolist() == [[2.0, 1.0]]
+    assert model.logits(x).tolist() == [[4.25, 1.0]]
+    np.testing.assert_allclose(model.predict_proba(x)[0, 0], 1 / (1 + np.exp(-3.25 / 2)), rtol=1e-6)
+    assert model.predict(x).tolist() == [0]
+
+
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu"])
+@pytest.mark.parametrize("normalize", ["row", "none"])
+@pytest.mark.parametrize("widths", [[5, 3], [5, 8, 3], [5, 8, 16, 2, 3]])
+@pytest.mark.parametrize("rows", [1, 7, 2500])  # within a block, and over three of them
+def test_dense_and_sparse_agree_with_torch(activation: str, normalize: str, widths: list[int], rows: int) -> None:
+    model = random_model(widths, activation=activation, normalize=normalize)
+    x = counts(np.random.default_rng(1), rows, 5)
+    x[0] = 0  # a node without any feature
+    expected = by_torch(model, x)
+    for form in (
+        x,
+        x.astype(np.float64),
+        np.asfortranarray(x),
+        sparse.csr_matrix(x),
+        sparse.csr_array(x),
+        sparse.coo_matrix(x),
+    ):
+        np.testing.assert_allclose(model.logits(form), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_scipy_and_torch_products_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model([20, 6, 3])
+    x = sparse.csr_matrix(counts(np.random.default_rng(2), 50, 20))
+    with_torch = model.logits(x)
+    monkeypatch.delitem(__import__("sys").modules, "torch")
+    np.testing.assert_allclose(model.logits(x), with_torch, rtol=1e-5, atol=1e-5)
+
+
+def test_a_read_only_memory_map_is_fine(tmp_path: Path) -> None:
+    model = random_model([5, 4, 3])
+    x = counts(np.random.default_rng(3), 30, 5)
+    np.save(tmp_path / "x.npy", x)
+    np.testing.assert_array_equal(model.logits(np.load(tmp_path / "x.npy", mmap_mode="r")), model.logits(x))
+    frozen = sparse.csr_matrix(x)
+    for part in (frozen.data, frozen.indices, frozen.indptr):
+        part.flags.writeable = False
+    np.testing.assert_allclose(model.logits(frozen), model.logits(x), rtol=1e-5, atol=1e-5)
+
+
+def test_features_are_never_changed() -> None:
+    model = random_model([5, 4, 3], normalize="row")
+    x = counts(np.random.default_rng(3), 30, 5)
+    matrix = sparse.csr_matrix(x)
+    before, data = x.copy(), matrix.data.copy()
+    model.predict_proba(x)
+    model.predict_proba(matrix)
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(matrix.data, data)
+
+
+def test_all_zero_and_no_rows() -> None:
+    model = random_model([5, 4, 3], normalize="row")
+    nothing = sparse.csr_matrix((4, 5), dtype=np.float32)
+    np.testing.assert_allclose(model.logits(nothing), by_torch(model, np.zeros((4, 5))), rtol=1e-5, atol=1e-5)
+    assert model.predict(np.empty((0, 5))).shape == (0,)
+
+
+@given(
+    rows=st.integers(1, 40),
+    widths=st.lists(st.integers(1, 12), min_size=2, max_size=5),
+    seed=st.integers(0, 99),
+    block=st.integers(1, 50),
+)
+@settings(deadline=None)
+def test_the_size_of_a_block_changes_nothing(rows: int, widths: list[int], seed: int, block: int) -> None:
+    model = random_model(widths, seed, activation="leaky_relu", normalize="row")
+    x = counts(np.random.default_rng(seed), rows, widths[0])
+    whole = model.logits(x)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_module, "BLOCK_ROWS", block)
+        np.testing.assert_allclose(model.logits(x), whole, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(model.logits(sparse.csr_matrix(x)), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_probabilities_survive_large_logits() -> None:
+    weights = np.array([[1e4], [-1e4]], dtype=np.float32), np.zeros(2)
+    x = np.array([[1.0], [-1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(DeployedModel([weights], ["a", "b"]).predict_proba(x), [[1, 0], [0, 1]])
+        tasks = DeployedModel([weights], ["a", "b"], task="multilabel")
+        np.testing.assert_allclose(tasks.predict_proba(x), [[1, 0], [0, 1]])
+    assert tasks.predict(x).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((2, 4)), "rows have 4 features, but the model was trained on 3"),
+        (sparse.csr_matrix((2, 4)), "rows have 4 features, but the model was trained on 3"),
+        (np.zeros(3), r"shape \(3,\)"),
+        (np.array([["a", "b", "c"]]), "must be numbers"),
+        (np.array([[0, 0, 0], [0, np.nan, 0]]), "row 1 has a NaN"),
+        (np.array([[0, 1e300, 0]]), "row 0 has a NaN, infinite or far too large"),
+    ],
+)
+def test_wrong_rows(model: DeployedModel, x: object, message: str) -> None:
+    with pytest.raises(GsscError, match=message):
+        model.logits(x)
+
+
+W, B = np.ones((2, 3)), np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"layers": []}, "at least one layer"),
+        ({"layers": [(W, np.zeros(3))]}, "layer 0 has weight"),
+        ({"layers": [(W, B), (W, B)]}, "layer 1 takes 3 inputs, but the one before gives 2"),
+        ({"layers": [(W * np.nan, B)]}, "NaN"),
+        ({"class_names": ["a"]}, "1 names for 2 outputs"),
+        ({"class_names": ["a", "a"]}, "twice"),
+        ({"feature_names": ["a"]}, "1 names for 3 features"),
+        ({"activation": "gelu"}, "one of relu, leaky_relu"),
+        ({"normalize": "column"}, "one of row, none"),
+        ({"task": "regression"}, "one of multiclass, multilabel"),
+        ({"temperature": 0.0}, "positive"),
+    ],
+)
+def test_what_cannot_be_a_model(arguments: dict, message: str) -> None:
+    with pytest.raises(GsscError, match=message):
+        DeployedModel(**{"layers": [(W, B)], "class_names": ["a", "b"], **arguments})
+
+
+def test_embedding_needs_a_hidden_layer() -> None:
+    with pytest.raises(GsscError, match="no hidden layer"):
+        DeployedModel([(W, B)], ["a", "b"]).embed(np.ones((1, 3)))
+
+
+def test_save_and_load_are_exact(tmp_path: Path) -> None:
+    model = random_model(
+        [5, 4, 3],
+        activation="leaky_relu",
+        normalize="row",
+        temperature=1.7,
+        feature_names=["α", "b", "c", "d", "e"],
+        metadata={"dataset": "cora", "seed": 3, "sizes": (1, 2)},
+    )
+    model.save(tmp_path / "deep" / "run")
+    again = DeployedModel.load(tmp_path / "deep" / "run")
+    for (weight, bias), (weight_again, bias_again) in zip(model.layers, again.layers, strict=True):
+        np.testing.assert_array_equal(weight, weight_again)
+        np.testing.assert_array_equal(bias, bias_again)
+    for name in ("class_names", "feature_names", "activation", "normalize", "task", "temperature"):
+        assert getattr(again, name) == getattr(model, name)
+    assert again.metadata == {"dataset": "cora", "seed": 3, "sizes": [1, 2]}
+    assert sorted(path.name for path in (tmp_path / "deep" / "run").iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_metadata_json_cannot_hold(model: DeployedModel, tmp_path: Path) -> None:
+    model.metadata = {"score": float("nan")}
+    with pytest.raises(GsscError, match="does not fit into JSON"):
+        model.save(tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: flip_a_byte(run / "model.safetensors"), "digest differs"),
+        (lambda run: (run / "model.safetensors").write_bytes(b""), "digest differs"),
+        (lambda run: (run / "model.safetensors").unlink(), "has no model.safetensors"),
+        (lambda run: (run / "model.json").unlink(), "has no model.json"),
+        (lambda run: (run / "model.json").write_text("{"), "is not JSON"),
+        (lambda run: (run / "model.json").write_bytes(b"\xff\xfe\x00"), "is not JSON"),
+        (lambda run: (run / "model.json").write_text("[]"), "does not describe a gssc model"),
+        (lambda run: edit(run / "model.json", class_names=["dog", "cat"]), "was changed after it was written"),
+        (lambda run: edit(run / "model.json", temperature=2), "was changed after it was written"),
+        (lambda run: edit(run / "model.json", digest=None), "was changed after it was written"),
+        (lambda run: edit(run / "model.json", format_version=2), "format version 2, this gssc reads 1"),
+    ],
+)
+def test_a_damaged_folder_is_refused(model_folder: Path, damage, message: str) -> None:
+    damage(model_folder)
+    with pytest.raises(GsscError, match=message):
+        DeployedModel.load(model_folder)
+
+
+@given(position=st.integers(0, 10_000), bit=st.integers(0, 7))
+@settings(deadline=None)
+def test_any_flipped_bit_is_noticed(tmp_path_factory: pytest.TempPathFactory, position: int, bit: int) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    random_model([3, 4, 2]).save(folder)
+    path = sorted(folder.iterdir())[position % 2]
+    content = bytearray(path.read_bytes())
+    content[position // 2 % len(content)] ^= 1 << bit
+    path.write_bytes(bytes(content))
+    before = json.loads((folder / "model.json").read_bytes()) if path.suffix == ".safetensors" else None
+    try:
+        again = DeployedModel.load(folder)
+    except GsscError:
+        return
+    # Only white space between JSON tokens may differ without a difference.
+    assert before is None
+    np.testing.assert_array_equal(again.logits(np.ones((1, 3))), random_model([3, 4, 2]).logits(np.ones((1, 3))))
+
+
+def test_weights_that_contradict_a_recomputed_digest(model: DeployedModel, tmp_path: Path) -> None:
+    """Even when both digests fit, what does not describe one network is refused."""
+    from gssc.deploy import store
+
+    model.save(tmp_path)
+    description = json.loads((tmp_path / "model.json").read_text())
+    for changes, message in (
+        ({"widths": [3, 4, 4, 2]}, "does not hold the 3 layers"),
+        ({"widths": [9, 4, 2]}, "sizes"),
+    ):
+        changed = {**description, **changes}
+        del changed["digest"]
+        (tmp_path / "model.json").write_text(json.dumps({**changed, "digest": store._digest(changed)}))
+        with pytest.raises(GsscError, match=message):
+            DeployedModel.load(tmp_path)

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import sparse
+
+from gssc.deploy import DeployedModel, read_rows, write_predictions
+from gssc.errors import GsscError
+
+floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
+tables = arrays.arrays(np.float32, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=floats)
+ids = st.one_of(
+    st.integers(-(2**62), 2**62), st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1)
+)
+
+
+def write_csv(path: Path, header: list[str] | None, rows: list[list[object]], delimiter: str = ",") -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerows([*([header] if header else []), *rows])
+    return path
+
+
+@given(x=tables)
+@settings(deadline=None)
+def test_npz_and_npy_round_trip(tmp_path_factory: pytest.TempPathFactory, x: np.ndarray) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    np.savez(folder / "dense.npz", x=x)
+    np.save(folder / "dense.npy", x)
+    matrix = sparse.csr_matrix(x)
+    parts = {"x_data": matrix.data, "x_indices": matrix.indices, "x_indptr": matrix.indptr, "x_shape": matrix.shape}
+    np.savez(folder / "graph.npz", **parts)
+    sparse.save_npz(folder / "scipy.npz", matrix)
+    for name in ("dense.npz", "dense.npy", "graph.npz", "scipy.npz"):
+        features = read_rows(folder / name).features
+        np.testing.assert_array_equal(features.toarray() if sparse.issparse(features) else features, x)
+
+
+@given(x=tables, data=st.data(), delimiter=st.sampled_from([",", "\t"]))
+@settings(deadline=None)
+def test_text_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, x: np.ndarray, data: st.DataObject, delimiter: str
+) -> None:
+    path = tmp_path_factory.mktemp("rows") / ("rows.csv" if delimiter == "," else "rows.tsv")
+    row_ids = data.draw(st.lists(ids, min_size=len(x), max_size=len(x)))
+    header = [f"f{index}" for index in range(x.shape[1])]
+    cells = [[row_id, *map(repr, row.tolist())] for row_id, row in zip(row_ids, x, strict=True)]
+    rows = read_rows(write_csv(path, ["id", *header], cells, delimiter))
+    np.testing.assert_array_equal(rows.features, x)
+    assert rows.feature_names == header
+    assert rows.ids is not None
+    assert [str(value) for value in rows.ids.tolist()] == [str(row_id).strip() for row_id in row_ids]
+
+
+@given(x=tables, data=st.data())
+@settings(deadline=None)
+def test_parquet_round_trip(tmp_path_factory: pytest.TempPathFactory, x: np.ndarray, data: st.DataObject) -> None:
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    row_ids = data.draw(st.lists(st.integers(0, 2**62), min_size=len(x), max_size=len(x)))
+    columns = {"node_id": row_ids, **{f"f{index}": x[:, index] for index in range(x.shape[1])}}
+    pq.write_table(pa.table(columns), path)
+    rows = read_rows(path)
+    np.testing.assert_array_equal(rows.features, x)
+    assert rows.ids is not None
+    assert rows.ids.tolist() == row_ids
+
+
+def test_columns_are_taken_by_name(tmp_path: Path) -> None:
+    header, row = ["label", "b", "note", "id", "a"], ["spam", 2, "text", "n7", 1]
+    pq.write_table(pa.table({name: [value] for name, value in zip(header, row, strict=True)}), tmp_path / "x.parquet")
+    write_csv(tmp_path / "x.csv", header, [row])
+    for name in ("x.csv", "x.parquet"):
+        rows = read_rows(tmp_path / name, feature_names=["a", "b"])
+        assert rows.features.tolist() == [[1.0, 2.0]]
+        assert rows.ids is not None
+        assert rows.ids.tolist() == ["n7"]
+        with pytest.raises(GsscError, match=r"needs 3 feature columns; the table lacks 'c'"):
+            read_rows(tmp_path / name, feature_names=["a", "b", "c"])
+
+
+def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "x.csv", ["ID", "w", "Label", "split"], [["007", 1.5, "spam", "train"]])
+    rows = read_rows(path)
+    assert rows.feature_names == ["w"]
+    assert rows.features.tolist() == [[1.5]]
+    assert rows.ids is not None
+    assert rows.ids.tolist() == ["007"]  # not the number 7
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,2\n3,4\n", [[1, 2], [3, 4]]),  # no header
+        ("0,1,2\n5,6,7\n", [[5, 6, 7]]),  # the header pandas gives unnamed columns
+        ("\ufeffa,b\r\n1,2\r\n\r\n", [[1, 2]]),  # as a spreadsheet saves it
+        ('a,"b, c"\n1,"2"\n', [[1, 2]]),
+        ("a,b\n 1 , 2e0\n", [[1, 2]]),
+    ],
+)
+def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) -> None:
+    (tmp_path / "x.csv").write_bytes(text.encode())
+    assert read_rows(tmp_path / "x.csv").features.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "x.csv is empty"),
+        ("a,b\n", "x.csv has no rows"),
+        ("id\n1\n", "has no feature columns"),
+        ("a,b\n1,2\n3,four\n", "x.csv:3: column 'b' is 'four' where a number belongs"),
+        ("1,2\n3,\n", "x.csv:2: column 2 is empty"),
+        ("a,b\n1,2\n3\n", "x.csv:3: 1 columns where the first line has 2"),
+        ("a,b\n1,2\n3,4,5\n", "x.csv:3: 3 columns"),
+        ("a,b\n1,nan\n", "x.csv:2: column 'b' is nan"),
+        ("a,b\n1,2\n-inf,1\n", "x.csv:3: column 'a' is -inf"),
+        ("a,b\n1,1e39\n", "x.csv:2: column 'b' is 1e39"),
+        ("a,a\n1,2\n", "x.csv:1: column 'a' is there twice"),
+        ('a,b\n1,"2\n', "x.csv:"),
+        ("a,b\n1,\x002\n", "x.csv:2:"),
+    ],
+)
+def test_wrong_text(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(GsscError, match=message):
+        read_rows(tmp_path / "x.csv")
+
+
+def test_a_binary_file_called_csv(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(bytes(range(128, 256)))
+    with pytest.raises(GsscError, match="x.csv:1: not a text table"):
+        read_rows(tmp_path / "x.csv")
+
+
+def make_npz(path: Path, **values: object) -> None:
+    np.savez(path, **values)  # type: ignore[arg-type]
+
+
+ONE = np.ones(1, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"features": np.ones((2, 2))}, "has no key 'x'.*it has features"),
+        ({"x": np.ones(3)}, r"shape \(3,\)"),
+        ({"x": np.ones((0, 3))}, "has no rows"),
+        ({"x": np.array([[1, np.nan]])}, "row 0, column 1 is NaN"),
+        ({"x": np.array([["a"]])}, "must be numbers"),
+        ({"x": np.array([[object()]], dtype=object)}, "Python objects"),
+        ({"x": np.ones((2, 1)), "node_id": np.arange(3)}, "ids have shape"),
+        (
+            {"x_data": ONE, "x_indices": ONE * 9, "x_indptr": np.array([0, 1]), "x_shape": np.array([1, 3])},
+            "cannot read",
+        ),
+        (
+            {"x_data": ONE * np.inf, "x_indices": ONE, "x_indptr": np.array([0, 1]), "x_shape": np.array([1, 3])},
+            "column 1",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_wrong_npz(tmp_path: Path, values: dict, message: str) -> None:
+    make_npz(tmp_path / "x.npz", **values)
+    with pytest.raises(GsscError, match=message):
+        read_rows(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".parquet"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_truncated_files(tmp_path: Path, suffix: str, share: float) -> None:
+    path = tmp_path / f"x{suffix}"
+    x = np.random.default_rng(0).random((200, 4))
+    if suffix == ".parquet":
+        pq.write_table(pa.table({f"f{index}": x[:, index] for index in range(4)}), path)
+    elif suffix == ".npy":
+        np.save(path, x)
+    else:
+        np.savez(path, x=x)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(GsscError, match="cannot read") as caught:
+        read_rows(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a": ["text"]}), path)
+    with pytest.raises(GsscError, match="column 'a' holds string"):
+        read_rows(path)
+    pq.write_table(pa.table({"a": [1.0, None]}), path)
+    with pytest.raises(GsscError, match="row 1, column 'a' is empty"):
+        read_rows(path)
+    pq.write_table(pa.table({"a": [1.0, 2.0, float("nan")]}), path)
+    with pytest.raises(GsscError, match="row 2, column 'a' is NaN"):
+        read_rows(path)
+
+
+def test_unusable_paths(tmp_path: Path) -> None:
+    for name, message in (("x.xlsx", "must end in"), ("x.csv", "no such file")):
+        with pytest.raises(GsscError, match=message):
+            read_rows(tmp_path / name)
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(GsscError, match="it is a folder"):
+        read_rows(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("row_ids", [None, np.array([5, 3]), np.array(["x,1", 'y"2'])])
+@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
+def test_predictions_read_back(model: DeployedModel, tmp_path: Path, row_ids: np.ndarray | None, task: str) -> None:
+    model.task = task  # type: ignore[assignment]
+    probabilities = np.array([[0.75, 0.25], [0.1, 0.9]], dtype=np.float32)
+    if task == "multilabel":
+        probabilities[0, 1] = 0.5
+    for suffix in (".csv", ".parquet", ".npz"):
+        write_predictions(tmp_path / f"p{suffix}", model, probabilities, row_ids)
+    key = "row" if row_ids is None else "id"
+    expected_ids = [0, 1] if row_ids is None else row_ids.tolist()
+    expected = ["cat" if task == "multiclass" else "cat;dog", "dog"]
+
+    table = pq.read_table(tmp_path / "p.parquet").to_pydict()
+    assert list(table) == [key, "prediction", "probability_cat", "probability_dog"]
+    assert (table[key], table["prediction"]) == (expected_ids, expected)
+    np.testing.assert_array_equal(np.array(table["probability_dog"], dtype=np.float32), probabilities[:, 1])
+
+    with (tmp_path / "p.csv").open(newline="") as file:
+        header, *lines = csv.reader(file)
+    assert header == list(table)
+    assert [line[0] for line in lines] == [str(value) for value in expected_ids]
+    np.testing.assert_array_equal(np.array([line[2:] for line in lines], dtype=np.float32), probabilities)
+
+    with np.load(tmp_path / "p.npz") as file:
+        assert file[key].tolist() == expected_ids
+        assert file["prediction"].tolist() == expected
+        np.testing.assert_array_equal(file["probability"], probabilities)
+        assert file["class_names"].tolist() == ["cat", "dog"]
+
+
+def test_an_existing_output_is_kept(model: DeployedModel, tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("mine")
+    probabilities = np.array([[0.5, 0.5]], dtype=np.float32)
+    with pytest.raises(GsscError, match="exists already.*--overwrite"):
+        write_predictions(path, model, probabilities)
+    assert path.read_text() == "mine"
+    write_predictions(path, model, probabilities, overwrite=True)
+    assert path.read_text().startswith("row,prediction")

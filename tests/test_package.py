@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import gssc
+from gssc.errors import GsscError
+from gssc.extras import require
+
+
+def imported_by(statement: str) -> set[str]:
+    """Top-level packages in memory after a statement, in a fresh process."""
+    code = f"{statement}\nimport json, sys\nprint(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(run.stdout.splitlines()[-1]))
+
+
+def test_import_gssc_is_light() -> None:
+    assert not imported_by("import gssc") & {"torch", "numpy", "scipy", "sklearn", "rich", "jsonargparse"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import gssc.deploy",
+        "import gssc; gssc.DeployedModel",
+        "import numpy as np, gssc; w = np.eye(2), np.ones(2); gssc.DeployedModel([w], ['a', 'b']).predict(np.eye(2))",
+    ],
+)
+def test_deploy_needs_numpy_only(statement: str) -> None:
+    heavy = {"torch", "torch_geometric", "sklearn", "scipy", "pyarrow", "pandas"}
+    assert not imported_by(statement) & heavy
+
+
+def test_help_imports_no_parser_library() -> None:
+    statement = "import gssc.cli.main as m; m.main(['--help'])"
+    assert not imported_by(statement) & {"torch", "numpy", "jsonargparse", "rich"}
+
+
+def test_public_names_resolve() -> None:
+    for name in gssc.__all__:
+        assert getattr(gssc, name) is not None
+        assert name in dir(gssc)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Grph'"):
+        _ = gssc.Grph
+
+
+def test_every_command_has_the_two_functions() -> None:
+    from gssc.cli.main import COMMANDS
+
+    for name, command in COMMANDS.items():
+        module = import_module(command.module)
+        assert callable(module.add_arguments), name
+        assert callable(module.run), name
+
+
+def test_a_missing_extra_is_named() -> None:
+    with pytest.raises(GsscError, match=r"no_such_package is not installed: pip install 'gssc\[tables\]'"):
+        require("no_such_package.inner", extra="tables")
+
+
+def test_a_broken_import_inside_an_extra_is_not_hidden(tmp_path, monkeypatch) -> None:
+    (tmp_path / "half_installed.py").write_text("import its_own_missing_part")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="its_own_missing_part"):
+        require("half_installed", extra="tables")
