@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,12 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gssc.deploy import store
+from gssc.deploy.forward import Layer, forward, is_sparse
 from gssc.errors import GsscError
-
-LEAKY_SLOPE = np.float32(0.01)
-# Rows pass through all layers a block at a time, so that what one layer writes is still in the cache when
-# the next one reads it. Of 128 to 10,000 rows, 1,024 was fastest at 256 hidden units.
-BLOCK_ROWS = 1024
 
 
 @dataclass(eq=False)
@@ -25,7 +19,7 @@ class DeployedModel:
     """A trained classifier that needs one feature row a prediction and nothing else.
 
     Batch norm is folded into the linear maps, so whole-graph prediction costs its matrix products and little
-    more. Works with NumPy alone; when torch happens to be imported, sparse rows take its faster product.
+    more. Works with NumPy alone; when torch happens to be imported, it computes, faster and equal up to rounding.
 
     Args:
         layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
@@ -64,8 +58,7 @@ class DeployedModel:
         if self.feature_names is not None:
             self.feature_names = [str(name) for name in self.feature_names]
         _check(self)
-        # [in, out] and contiguous: the sparse products need it so, and the dense ones do not mind.
-        self._transposed = [np.ascontiguousarray(weight.T) for weight, _ in self.layers]
+        self._layers = [Layer(np.ascontiguousarray(weight.T), bias) for weight, bias in self.layers]
 
     def __repr__(self) -> str:
         widths = " -> ".join(map(str, self.widths))
@@ -117,35 +110,12 @@ class DeployedModel:
         return cls(**store.load(Path(folder)))
 
     def _forward(self, x: Any, depth: int) -> np.ndarray:
-        """Pass rows through the first ``depth`` layers, each but the model's last followed by its activation."""
-        x = self._rows(x)
-        widths = self.widths[1 : depth + 1]
-        out = np.empty((x.shape[0], widths[-1]), dtype=np.float32)
-        # One buffer a layer serves all blocks; the last layer writes into the result itself.
-        buffers = [np.empty((BLOCK_ROWS, width), dtype=np.float32) for width in widths[:-1]]
-        spare = np.empty(BLOCK_ROWS * max(widths), dtype=np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found in the result
-            for start, block in _blocks(x):
-                rows = block.shape[0]
-                hidden = block
-                for layer, target in enumerate([*(buffer[:rows] for buffer in buffers), out[start : start + rows]]):
-                    _product(hidden, self._transposed[layer], target)
-                    if layer == 0 and self.normalize == "row":
-                        target *= _row_factors(block)  # scales the rows without a copy of them
-                    target += self.layers[layer][1]
-                    if layer + 1 < len(self.layers):
-                        self._activate(target, spare)
-                    hidden = target
-        return out
-
-    def _activate(self, x: np.ndarray, spare: np.ndarray) -> None:
-        if self.activation == "leaky_relu":
-            np.maximum(x, np.multiply(x, LEAKY_SLOPE, out=spare[: x.size].reshape(x.shape)), out=x)
-        else:
-            np.maximum(x, 0, out=x)
+        """Pass rows through the first ``depth`` layers."""
+        layers, embedding = self._layers[:depth], depth < len(self.layers)
+        return forward(self._rows(x), layers, self.activation, self.normalize == "row", activate_last=embedding)
 
     def _rows(self, x: Any) -> Any:
-        if _is_sparse(x):
+        if is_sparse(x):
             x = x.tocsr()
         else:
             x = np.asanyarray(x)
@@ -156,45 +126,6 @@ class DeployedModel:
         if x.shape[1] != self.widths[0]:
             raise GsscError(f"rows have {x.shape[1]} features, but the model was trained on {self.widths[0]}")
         return x
-
-
-def _is_sparse(x: Any) -> bool:
-    # Whoever holds a SciPy matrix has imported SciPy; asking for the attribute spares everybody else the import.
-    return hasattr(x, "tocsr")
-
-
-def _blocks(x: Any) -> Iterator[tuple[int, Any]]:
-    """Consecutive float32 rows and the number of the first; of sparse rows, views where SciPy would copy."""
-    for start in range(0, x.shape[0], BLOCK_ROWS):
-        stop = min(start + BLOCK_ROWS, x.shape[0])
-        if not _is_sparse(x):
-            yield start, np.ascontiguousarray(x[start:stop], dtype=np.float32)
-            continue
-        first, last = x.indptr[start], x.indptr[stop]
-        parts = (
-            x.data[first:last].astype(np.float32, copy=False),
-            x.indices[first:last],
-            x.indptr[start : stop + 1] - first,
-        )
-        yield start, type(x)(parts, shape=(stop - start, x.shape[1]), copy=False)
-
-
-def _row_factors(block: Any) -> np.ndarray:
-    sums = np.asarray(block.sum(axis=1), dtype=np.float64).reshape(-1, 1)
-    return np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0).astype(np.float32)
-
-
-def _product(x: Any, weight: np.ndarray, out: np.ndarray) -> None:
-    """``x @ weight`` into ``out``; x [rows, in] dense or CSR, weight [in, out]."""
-    if not _is_sparse(x):
-        np.matmul(x, weight, out=out)
-        return
-    if "torch" in sys.modules:
-        from gssc.deploy.torch_backend import sparse_product
-
-        out[:] = sparse_product(x, weight)
-        return
-    out[:] = x @ weight
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

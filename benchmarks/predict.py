@@ -1,0 +1,126 @@
+"""Whole-graph prediction beside the bare matrix products it contains: ratios within one run, one thread each side.
+
+    python benchmarks/predict.py [--repeats 30]
+
+The bare side multiplies the same matrices with the same library and does nothing else: no bias, no activation, no row
+normalisation, no check of the result. Sides take turns, and each is judged by the lower quartile of its times.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"  # before NumPy and torch read it
+
+import argparse
+import functools
+import operator
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from gssc.deploy import DeployedModel
+
+CASES: dict[str, dict[str, Any]] = {
+    "dense 10,000 x 128, F = 256, 2 products": {"rows": 10_000, "widths": [128, 256, 10]},
+    "dense 10,000 x 128, F = 256, 3 products": {"rows": 10_000, "widths": [128, 256, 256, 10]},
+    "sparse, Cora's size, F = 256, 2 products": {"rows": 2_708, "widths": [1_433, 256, 7], "per_row": 18},
+    "sparse, Cora's size, F = 256, 3 products": {"rows": 2_708, "widths": [1_433, 256, 256, 7], "per_row": 18},
+}
+
+
+def make_model(widths: list[int], **options: Any) -> DeployedModel:
+    """A model of these widths with random weights."""
+    rng = np.random.default_rng(0)
+    layers = [
+        (rng.standard_normal((out, into), dtype=np.float32), rng.standard_normal(out, dtype=np.float32))
+        for into, out in pairwise(widths)
+    ]
+    return DeployedModel(layers, [str(index) for index in range(widths[-1])], **options)
+
+
+def make_rows(rows: int, columns: int, per_row: int | None) -> Any:
+    """Random feature rows: dense, or sparse with about ``per_row`` ones each."""
+    rng = np.random.default_rng(1)
+    if per_row is None:
+        return rng.random((rows, columns), dtype=np.float32)
+    matrix = sparse.random(rows, columns, per_row / columns, format="csr", dtype=np.float32, random_state=1)
+    matrix.data[:] = 1
+    return matrix
+
+
+def bare_numpy(model: DeployedModel, x: Any) -> Callable[[], object]:
+    """The matrix products of a prediction and nothing else, in NumPy and SciPy."""
+    weights = [np.ascontiguousarray(weight.T) for weight, _ in model.layers]
+    return lambda: functools.reduce(operator.matmul, weights, x)
+
+
+def bare_torch(model: DeployedModel, x: Any) -> Callable[[], object]:
+    """The same in torch; a first product of sparse rows is an ``embedding_bag``, the fastest torch has."""
+    import torch
+
+    weights = [torch.from_numpy(np.ascontiguousarray(weight.T)) for weight, _ in model.layers]
+    if not sparse.issparse(x):
+        rows = torch.from_numpy(x)
+        return lambda: functools.reduce(torch.mm, weights, rows)
+    indices, offsets, data = map(torch.from_numpy, (x.indices, x.indptr, x.data))
+
+    def run() -> object:
+        first = torch.nn.functional.embedding_bag(
+            indices, weights[0], offsets, mode="sum", per_sample_weights=data, include_last_offset=True
+        )
+        return functools.reduce(torch.mm, weights[1:], first)
+
+    return run
+
+
+def quartiles(sides: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Lower quartile of each side's seconds; sides take turns, so that whatever else runs here meets all of them."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(repeats + 3):
+        for name, side in sides.items():
+            start = time.perf_counter()
+            side()
+            if turn >= 3:  # the first turns warm the caches
+                times[name].append(time.perf_counter() - start)
+    return {name: sorted(values)[len(values) // 4] for name, values in times.items()}
+
+
+def measure(repeats: int) -> list[tuple[str, str, float, float]]:
+    """Case, engine, and the milliseconds of the bare products and of ``logits``."""
+    results = []
+    for engine in ("NumPy", "torch"):
+        if engine == "torch":
+            import torch
+
+            torch.set_num_threads(1)
+        for title, case in CASES.items():
+            # leaky ReLU and row normalisation are the more expensive choices, and those of the recipes
+            model = make_model(case["widths"], activation="leaky_relu", normalize="row")
+            x = make_rows(case["rows"], case["widths"][0], case.get("per_row"))
+            bare = (bare_torch if engine == "torch" else bare_numpy)(model, x)
+            seconds = quartiles({"bare": bare, "ours": functools.partial(model.logits, x)}, repeats)
+            results.append((title, engine, 1e3 * seconds["bare"], 1e3 * seconds["ours"]))
+    return results
+
+
+def main() -> None:
+    """Print one line a case."""
+    parser = argparse.ArgumentParser(description="prediction beside its bare matrix products")
+    parser.add_argument("--repeats", type=int, default=30)
+    arguments = parser.parse_args()
+    if "torch" in sys.modules:
+        raise SystemExit("torch must not be imported before the NumPy part is measured")
+    print(f"{'case':<42} {'engine':<7} {'bare ms':>8} {'ours ms':>8} {'ratio':>6}")
+    for title, engine, bare, ours in measure(arguments.repeats):
+        print(f"{title:<42} {engine:<7} {bare:8.2f} {ours:8.2f} {ours / bare:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
