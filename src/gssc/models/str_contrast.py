@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.config import ModelConfig
+from gssc.models.blocks import Block, RowLinear
 from gssc.train.batches import EdgeBatch
-from gssc.train.features import Rows, product
-
-LEAKY_SLOPE = 0.01
-NORM_EPS = 1e-5
+from gssc.train.features import Rows
 
 
 @dataclass
@@ -25,70 +22,6 @@ class PairLogits:
     endpoints: Tensor  # y of source and target, [2, B, C]
     mixed: Tensor  # z of the points i->j and j->i, [2, B, C]
     negatives: Tensor | None  # z of one non-neighbour a pair, [B, C]
-
-
-class RowLinear(nn.Module):
-    """The first layer: a linear map that takes dense and sparse rows alike. Its weight is stored as [in, out]."""
-
-    def __init__(self, inputs: int, outputs: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(inputs, outputs))
-        self.bias = nn.Parameter(torch.empty(outputs))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        bound = self.weight.shape[0] ** -0.5
-        nn.init.uniform_(self.weight, -bound, bound)
-        nn.init.uniform_(self.bias, -bound, bound)
-
-    def forward(self, rows: Rows) -> Tensor:
-        return product(rows, self.weight) + self.bias
-
-
-class Block(nn.Module):
-    """Batch norm, activation and dropout between two linear maps, for rows grouped by role, [groups, rows, width].
-
-    Each group is normalised by its own statistics (``norm_over="role"``): mixed points vary less than endpoints, and
-    one set of statistics for all of them costs accuracy. Only the first ``tracked`` groups, the endpoints, enter the
-    running statistics, because the rows met at prediction are rows of that kind.
-    """
-
-    def __init__(self, width: int, config: ModelConfig):
-        super().__init__()
-        self.config = config
-        self.scale = nn.Parameter(torch.ones(width))
-        self.shift = nn.Parameter(torch.zeros(width))
-        self.register_buffer("running_mean", torch.zeros(width))
-        self.register_buffer("running_var", torch.ones(width))
-        self.running_mean: Tensor
-        self.running_var: Tensor
-
-    def forward(self, x: Tensor, rng: np.random.Generator | None = None, tracked: int = 0) -> Tensor:
-        """Training when a generator is given (statistics of these rows, dropout), prediction otherwise."""
-        if self.config.block == "norm_first":
-            x = self._activate(self._normalize(x, rng is not None, tracked))
-        else:
-            x = self._normalize(self._activate(x), rng is not None, tracked)
-        return x if rng is None else dropout(x, self.config.dropout, rng)
-
-    def _activate(self, x: Tensor) -> Tensor:
-        return F.leaky_relu(x, LEAKY_SLOPE) if self.config.activation == "leaky_relu" else F.relu(x)
-
-    def _normalize(self, x: Tensor, training: bool, tracked: int) -> Tensor:
-        if not training or x.shape[1] == 1:
-            return self._batch_norm(x.flatten(0, 1), False, True).view_as(x)
-        if self.config.norm_over == "batch":
-            return self._batch_norm(x.flatten(0, 1), True, tracked > 0).view_as(x)
-        return torch.stack([self._batch_norm(rows, True, group < tracked) for group, rows in enumerate(x.unbind(0))])
-
-    def _batch_norm(self, rows: Tensor, training: bool, track: bool) -> Tensor:
-        mean, var = (self.running_mean, self.running_var) if track else (None, None)
-        return F.batch_norm(rows, mean, var, self.scale, self.shift, training, 0.1, NORM_EPS)
-
-    def affine(self) -> tuple[Tensor, Tensor]:
-        """At prediction the norm is factor * x + offset; the deployed model folds it into a linear map."""
-        factor = self.scale / (self.running_var + NORM_EPS).sqrt()
-        return factor, self.shift - factor * self.running_mean
 
 
 class MixNet(nn.Module):
@@ -104,7 +37,9 @@ class MixNet(nn.Module):
     def forward(self, batch: EdgeBatch) -> Tensor:
         hidden = self.linear(batch.rows)
         ends = (batch.source, batch.target)
-        scores = [self._norm(hidden[end]) @ side for end, side in zip(ends, self.attention, strict=True)]
+        scores = [
+            self._norm(hidden.index_select(0, end)) @ side for end, side in zip(ends, self.attention, strict=True)
+        ]
         return torch.sigmoid(scores[0] + scores[1])
 
     def _norm(self, rows: Tensor) -> Tensor:
@@ -158,26 +93,28 @@ class STRContrast(nn.Module):
     def forward(self, batch: EdgeBatch, rng: np.random.Generator) -> PairLogits:
         """y and z of everything a batch of pairs compares."""
         roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
-        hidden = self.first(batch.rows)[torch.cat(roles)].view(len(roles), len(batch), -1)
+        hidden = self.first(batch.rows).index_select(0, torch.cat(roles)).view(len(roles), len(batch), -1)
         if self.config.mix_at == "first":
-            ends, negatives = hidden[:2], hidden[2:]
-            hidden = torch.cat([ends, self._mixed(ends, batch, rng), negatives])
+            ends, drawn = hidden.split([2, len(roles) - 2])
+            hidden = torch.cat([ends, self._mixed(ends, batch, rng), drawn])
         for block, linear in zip(self.blocks, self.linears, strict=True):
             hidden = linear(block(hidden, rng, tracked=2))
         if self.config.mix_at == "first":
-            return self._heads(hidden[:2], hidden[2:4], hidden[4:], batch, rng)
+            ends, mixed, drawn = hidden.split([2, 2, len(roles) - 2])
+            return self._heads(ends, mixed, drawn, batch, rng)
         if self.config.head_blocks == "separate":
-            return self._heads(hidden[:2], self._mixed(hidden[:2], batch, rng), hidden[2:], batch, rng)
-        hidden = self.predict_block(hidden, rng, tracked=2)
-        sides = torch.cat([self._mixed(hidden[:2], batch, rng), self._negatives(hidden[:2], hidden[2:], batch)])
-        return pair_logits(self.predict_head(hidden[:2]), self.contrast_head(sides), batch)
+            ends, drawn = hidden.split([2, len(roles) - 2])
+            return self._heads(ends, self._mixed(ends, batch, rng), drawn, batch, rng)
+        ends, drawn = self.predict_block(hidden, rng, tracked=2).split([2, len(roles) - 2])
+        sides = torch.cat([self._mixed(ends, batch, rng), self._negatives(ends, drawn, batch)])
+        return pair_logits(self.predict_head(ends), self.contrast_head(sides), batch)
 
     def _heads(
         self, ends: Tensor, mixed: Tensor, drawn: Tensor, batch: EdgeBatch, rng: np.random.Generator
     ) -> PairLogits:
         endpoint_logits = self.predict_head(self.predict_block(ends, rng, tracked=2))
         sides = torch.cat([mixed, self._negatives(ends, drawn, batch)])
-        return pair_logits(endpoint_logits, self.contrast_head(self.contrast_block(sides, rng, tracked=3)), batch)
+        return pair_logits(endpoint_logits, self.contrast_head(self.contrast_block(sides, rng)), batch)
 
     def _negatives(self, ends: Tensor, drawn: Tensor, batch: EdgeBatch) -> Tensor:
         return ends[:1] if batch.negatives_in_batch else drawn
@@ -221,7 +158,7 @@ class STRContrast(nn.Module):
         maps = [(self.first.weight.T, self.first.bias)]
         maps += [(linear.weight, linear.bias) for linear in (*self.linears, self.predict_head)]
         for place, block in enumerate([*self.blocks, self.predict_block]):
-            factor, offset = block.affine()
+            factor, offset = block.norm.affine()
             if self.config.block == "norm_first":
                 weight, bias = maps[place]
                 maps[place] = factor.unsqueeze(1) * weight, factor * bias + offset
@@ -238,16 +175,3 @@ def pair_logits(endpoint_logits: Tensor, side_logits: Tensor, batch: EdgeBatch) 
     # In-batch negatives are the batch's own sources; pairs come in random order, so the next one is a random one.
     negatives = side_logits[2].roll(1, 0) if batch.negatives_in_batch else side_logits[2]
     return PairLogits(endpoint_logits, side_logits[:2], negatives)
-
-
-def dropout(x: Tensor, rate: float, rng: np.random.Generator) -> Tensor:
-    """Dropout whose mask is cut from random bytes: many times cheaper than drawing one float a unit.
-
-    The rate is rounded to the nearest 1/256.
-    """
-    cut = round(rate * 256)
-    if cut <= 0:
-        return x
-    random_bytes = torch.frombuffer(bytearray(rng.bytes(x.numel())), dtype=torch.uint8)
-    mask = (random_bytes >= cut).to(x.dtype).mul_(256 / (256 - cut))
-    return x * mask.view_as(x)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gssc.config import SparsifierConfig
-from gssc.models.str_contrast import RowLinear
+from gssc.models.blocks import RowLinear
 from gssc.train.features import Rows, product
 
 CHUNK = 16384
