@@ -47,8 +47,10 @@ def _state(entry: Dataset, root: Path | None) -> str:
     if not entry.files:
         return "made"
     paths, files = at_hand(entry, root)
-    missing = [file for file in files if file.name not in paths and not file.optional]
-    return "to download" if missing else "here"
+    missing = [file for file in files if file.name not in paths]
+    if any(not file.optional for file in missing):
+        return "to download"
+    return "partly here" if missing else "here"
 
 
 def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> None:

@@ -29,10 +29,12 @@ def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise GsscError(f"{path} does not exist: check the path")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise GsscError(f"{path} is a single array, not an .npz archive: save it with numpy.savez")
-            return {key: archive[key] for key in archive.files}
+            with archive:
+                return {key: archive[key] for key in archive.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         if "allow_pickle" in str(error):
             raise GsscError(f"{path} holds pickled objects, which are never read: save plain arrays") from None

@@ -1,0 +1,191 @@
+"""A graph survives .npz, PyTorch Geometric, NetworkX and SciPy unchanged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gssc.errors import GsscError
+from gssc.graph import Graph
+
+quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    nodes = draw(st.integers(2, 8))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dense = rng.standard_normal((nodes, draw(st.integers(1, 4)))).astype(np.float32)
+    dense[rng.random(dense.shape) < 0.5] = 0
+    kind = draw(st.sampled_from(["ids", "names", "tasks"]))
+    labels: Any = rng.integers(-1, 3, nodes)
+    if kind == "names":
+        labels = np.array([None, "x", "y", "zz"], dtype=object)[labels + 1]
+    elif kind == "tasks":
+        labels = rng.choice([0.0, 1.0, np.nan], size=(nodes, 3))
+    unknown = np.zeros(nodes, bool) if kind == "tasks" else np.array([v is None or v == -1 for v in labels])
+    part = np.where(unknown, 3, rng.integers(0, 4, nodes))
+    extra = draw(st.booleans())
+    return Graph(
+        sp.csr_matrix(dense) if draw(st.booleans()) else dense,
+        np.concatenate([rng.integers(0, nodes, (2, 10)), [[0], [1]]], axis=1),
+        labels,
+        *(part == p for p in range(3)),
+        name="made",
+        split="some",
+        setting=draw(st.sampled_from(["transductive", "inductive", "cold-start"])),
+        node_ids=[f"n{i}" for i in range(nodes)] if extra else None,
+        feature_names=[f"f{i}" for i in range(dense.shape[1])] if extra else None,
+    )
+
+
+def assert_same(left: Graph, right: Graph, *, told: bool = True) -> None:
+    rows = [g.features if isinstance(g.features, np.ndarray) else g.features.toarray() for g in (left, right)]
+    np.testing.assert_array_equal(*rows)
+    for field in ("edges", "labels", "train", "val", "test"):
+        np.testing.assert_array_equal(getattr(left, field), getattr(right, field), err_msg=field)
+    if told:
+        for field in ("name", "split", "setting", "class_names", "feature_names"):
+            assert getattr(left, field) == getattr(right, field), field
+
+
+@quick
+@given(graph=graphs())
+def test_npz(graph: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "graph.npz"
+    graph.save(path)
+    again = Graph.load(path)
+    assert_same(graph, again)
+    assert sp.issparse(again.features) == sp.issparse(graph.features)
+    np.testing.assert_array_equal(again.node_ids, graph.node_ids)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["graph.npz"]
+
+
+@quick
+@given(graph=graphs())
+@pytest.mark.filterwarnings("ignore")  # torch calls its sparse tensors beta
+def test_pyg(graph: Graph) -> None:
+    pytest.importorskip("torch_geometric")
+    data = graph.to_pyg()
+    assert data.num_edges == 2 * graph.num_edges
+    again = Graph.from_pyg(data)
+    assert_same(graph, again)
+    assert again.cleaning.summary() == "nothing to clean"
+    assert sp.issparse(again.features) == sp.issparse(graph.features)
+
+
+@quick
+@given(graph=graphs())
+def test_networkx(graph: Graph) -> None:
+    pytest.importorskip("networkx")
+    network = graph.to_networkx()
+    assert (network.number_of_nodes(), network.number_of_edges()) == (graph.num_nodes, graph.num_edges)
+    again = Graph.from_networkx(network)
+    assert_same(graph, again)
+    assert again.cleaning.summary() == "nothing to clean"
+
+
+@quick
+@given(graph=graphs())
+def test_scipy(graph: Graph) -> None:
+    adjacency = graph.to_scipy()
+    assert adjacency.nnz == 2 * graph.num_edges
+    assert (adjacency != adjacency.T).nnz == 0
+    parts = {"train": graph.train, "val": graph.val, "test": graph.test, "class_names": graph.class_names}
+    again = Graph.from_scipy(adjacency, graph.features, graph.labels, **parts)
+    assert_same(graph, again, told=False)
+
+
+def test_pyg_with_several_masks_and_column_labels() -> None:
+    torch = pytest.importorskip("torch")
+    pyg = pytest.importorskip("torch_geometric.data")
+    masks = torch.tensor([[True, False], [False, True]])
+    data = pyg.Data(x=torch.eye(2), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([[0], [1]]), train_mask=masks)
+    assert Graph.from_pyg(data).train.tolist() == [0]
+    assert Graph.from_pyg(data, mask_column=1).train.tolist() == [1]
+    assert Graph.from_pyg(data, name="mine").name == "mine"
+    with pytest.raises(GsscError, match="has no x"):
+        Graph.from_pyg(pyg.Data(edge_index=data.edge_index))
+
+
+def test_networkx_by_hand() -> None:
+    networkx = pytest.importorskip("networkx")
+    directed = networkx.DiGraph([("b", "a"), ("a", "c")])
+    for name, row, label in (("a", [1, 0], "x"), ("b", [0, 1], "y"), ("c", [1, 1], None)):
+        directed.add_node(name, feat=row, kind=label)
+    graph = Graph.from_networkx(directed, features="feat", label="kind")
+    assert graph.node_ids is not None
+    assert graph.node_ids.tolist() == ["b", "a", "c"]
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.labels.tolist() == [1, 0, -1]
+    del directed.nodes["c"]["feat"]
+    with pytest.raises(GsscError, match="node 'c' has no attribute 'feat'"):
+        Graph.from_networkx(directed, features="feat")
+    directed.nodes["c"]["feat"] = [1]
+    with pytest.raises(GsscError, match="node 'c' has 1 features where node 'b' has 2"):
+        Graph.from_networkx(directed, features="feat")
+
+
+def test_scipy_refusals() -> None:
+    with pytest.raises(GsscError, match="square SciPy sparse matrix"):
+        Graph.from_scipy(np.eye(2), np.eye(2))
+    with pytest.raises(GsscError, match="2 nodes, features have 3 rows"):
+        Graph.from_scipy(sp.csr_matrix(np.ones((2, 2))), np.eye(3))
+
+
+def test_plain_npz_of_a_user(tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    np.savez(path, x=np.eye(3), edge_index=[[0, 1], [1, 2]], y=["a", "b", ""], train_mask=[True, True, False])
+    graph = Graph.load(path)
+    assert (graph.name, graph.split, graph.class_names) == ("mine", "from file", ("a", "b"))
+    assert graph.train.tolist() == [0, 1]
+    assert len(graph.val) == 0
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.eye(2)}, "no key 'edge_index'"),
+        ({"edge_index": [[0], [1]], "x_data": [1.0]}, "has no features"),
+        ({"x": np.array([[{}], [1]], dtype=object), "edge_index": [[0], [1]]}, "pickled objects, which are never read"),
+        (
+            {"edge_index": [[0], [1]], "x_data": [1.0], "x_indices": [9], "x_indptr": [0, 1, 1], "x_shape": [2, 2]},
+            "no valid CSR matrix",
+        ),
+    ],
+)
+def test_bad_npz(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    path = tmp_path / "bad.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(GsscError, match=message):
+        Graph.load(path)
+
+
+def test_damaged_npz(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.npz"
+    Graph(np.eye(50), [[0], [1]]).save(whole)
+    content = whole.read_bytes()
+    for cut in (0, 10, len(content) // 2, len(content) - 5):
+        path = tmp_path / "cut.npz"
+        path.write_bytes(content[:cut])
+        with pytest.raises(GsscError, match="cannot be read as .npz"):
+            Graph.load(path)
+    with pytest.raises(GsscError, match="does not exist"):
+        Graph.load(tmp_path / "absent.npz")
+    np.save(tmp_path / "single.npy", np.eye(2))
+    with pytest.raises(GsscError, match="a single array"):
+        Graph.load(tmp_path / "single.npy")
+
+
+def test_save_refuses_what_it_cannot_write(tmp_path: Path) -> None:
+    graph = Graph(np.eye(2), [[0], [1]])
+    with pytest.raises(GsscError, match=r"must end in \.npz"):
+        graph.save(tmp_path / "graph.bin")
+    with pytest.raises(GsscError, match="cannot write"):
+        graph.save(tmp_path / "no" / "such" / "graph.npz")

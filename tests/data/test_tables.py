@@ -1,0 +1,180 @@
+"""Node and edge tables become the graph they describe, or an error that names file and line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gssc.data import import_tables
+from gssc.errors import GsscError
+from gssc.graph import Graph
+
+NODES = "id,age,label,height,split\na,1,cat,0.5,train\nb,2,dog,1.5,val\nc,3,,2.5,\nd,4,cat,-1e3,test\n"
+EDGES = "source,target,weight\na,b,1\nb,c,2\nd,c,x\n"
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Any:
+    def make(nodes: str = NODES, edges: str = EDGES, **options: Any) -> Graph:
+        (tmp_path / "nodes.csv").write_text(nodes)
+        (tmp_path / "edges.csv").write_text(edges)
+        return import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", **options)
+
+    return make
+
+
+def test_by_hand(build: Any) -> None:
+    graph = build()
+    assert graph.features.tolist() == [[1, 0.5], [2, 1.5], [3, 2.5], [4, -1000]]
+    assert graph.feature_names == ("age", "height")
+    assert graph.class_names == ("cat", "dog")
+    assert graph.labels.tolist() == [0, 1, -1, 0]
+    assert graph.edges.tolist() == [[0, 1, 2], [1, 2, 3]]
+    assert [part.tolist() for part in (graph.train, graph.val, graph.test)] == [[0], [1], [3]]
+    assert graph.node_ids.tolist() == ["a", "b", "c", "d"]
+    assert (graph.name, graph.split) == ("nodes", "from table")
+
+
+def test_columns_named_by_the_user(build: Any) -> None:
+    nodes = "x,who,kind,junk\n1,7,2,hello\n2,8,-1,world\n3,9,10,!\n"
+    edges = "when,to,from\nmonday,7,8\ntuesday,9,8\n"
+    graph = build(
+        nodes, edges, id_column="who", label_column="kind", ignore_columns=["junk"], split="per-class:1", seed=5
+    )
+    assert graph.node_ids.tolist() == [7, 8, 9]
+    assert graph.class_names == ("2", "10")
+    assert graph.labels.tolist() == [0, -1, 1]
+    assert graph.train.tolist() == [0, 2]
+    assert graph.split == "1-per-class seed=5"
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert (
+        build(
+            nodes, edges, id_column="who", feature_columns=["x"], source_column="to", target_column="from"
+        ).num_features
+        == 1
+    )
+
+
+def test_no_header_no_labels_other_marks(build: Any) -> None:
+    graph = build("0;1.5\n1;2\n\n2;3\n", "0\t1\n1\t2\n")
+    assert graph.features.tolist() == [[1.5], [2], [3]]
+    assert graph.num_edges == 2
+    assert graph.num_classes == 0
+    assert graph.split == "none"
+
+
+def test_several_targets(build: Any) -> None:
+    graph = build("id,x,t1,t2\na,1,0,1\nb,2,,1\n", "a,b\na,b\n", label_column=["t1", "t2"])
+    assert graph.is_multilabel
+    np.testing.assert_array_equal(graph.labels, [[0, 1], [np.nan, 1]])
+
+
+def test_default_split_uses_every_label(build: Any) -> None:
+    rows = "".join(f"{i},{i * 0.5},{'ab'[i % 2]}\n" for i in range(50))
+    graph = build("id,x,y\n" + rows, "u,v\n0,1\n")
+    assert (len(graph.train), len(graph.val), len(graph.test)) == (30, 10, 10)
+    assert graph.split == "ratio 60/20/20 seed=0"
+
+
+def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    plain = build()
+    with gzip.open(tmp_path / "nodes.csv.gz", "wt") as file:
+        file.write("\ufeff" + NODES)
+    columns = {"source": ["a", "b", "d"], "target": ["b", "c", "c"]}
+    parquet.write_table(arrow.table(columns), tmp_path / "edges.parquet")
+    graph = import_tables(tmp_path / "nodes.csv.gz", tmp_path / "edges.parquet")
+    np.testing.assert_array_equal(graph.features, plain.features)
+    np.testing.assert_array_equal(graph.edges, plain.edges)
+    assert graph.class_names == plain.class_names
+
+    numbered = {"id": [1, 2, 3], "x": [0.5, 1.0, 2.0], "flag": [True, False, True], "y": [0.0, None, 1.0]}
+    parquet.write_table(arrow.table(numbered), tmp_path / "nodes.parquet")
+    (tmp_path / "edges.tsv").write_text("src\tdst\n1\t2\n2\t3\n")
+    graph = import_tables(tmp_path / "nodes.parquet", tmp_path / "edges.tsv", split="per-class:1")
+    assert graph.labels.tolist() == [0, -1, 1]
+    assert graph.features.tolist() == [[0.5, 1], [1, 0], [2, 1]]
+    numbered["x"] = [0.5, None, 1.0]
+    parquet.write_table(arrow.table(numbered), tmp_path / "nodes.parquet")
+    with pytest.raises(GsscError, match=r"nodes\.parquet row 2, column 'x' is empty"):
+        import_tables(tmp_path / "nodes.parquet", tmp_path / "edges.tsv")
+    (tmp_path / "nodes.parquet").write_bytes((tmp_path / "nodes.parquet").read_bytes()[:-30])
+    with pytest.raises(GsscError, match="cannot be read as Parquet"):
+        import_tables(tmp_path / "nodes.parquet", tmp_path / "edges.tsv")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        (NODES.replace("2,dog", "two,dog"), EDGES, r"nodes\.csv:3, column 'age': 'two' is not a number"),
+        (NODES.replace("3,,2.5", ",,2.5"), EDGES, r"nodes\.csv:4, column 'age' is empty"),
+        (NODES.replace("3,,2.5", "nan,,2.5"), EDGES, r"nodes\.csv:4, column 'age' is nan"),
+        (NODES, EDGES.replace("b,c,2", "b,zoe,2"), r"edges\.csv:3: the edge names node 'zoe'"),
+        (NODES.replace("\nd,", "\na,"), EDGES, r"nodes\.csv:5: node id 'a' was used before at .*nodes\.csv:2"),
+        (NODES.replace("\nd,", "\n ,"), EDGES, r"nodes\.csv:5: the node has no id"),
+        (NODES + "e,1", EDGES, r"nodes\.csv:6 has 2 cells where 5 are due"),
+        ("", EDGES, r"nodes\.csv is empty"),
+        ("id,x\n", EDGES, r"nodes\.csv has no rows"),
+        (NODES, "source,target\n", r"edges\.csv has no rows"),
+        (NODES, "source\na\n", "one column only"),
+        ("id,x,x\na,1,2\n", EDGES, "two columns called 'x'"),
+        ("id,label\na,1\nb,2\n", "a,b\na,b\n", "has no feature column"),
+        (NODES.replace("1.5,val", "1.5,vall"), EDGES, r"nodes\.csv:3, column 'split': 'vall' is not train"),
+        ('id,x\n"a\nb",1\nc,red\n', EDGES, r"nodes\.csv:4, column 'x': 'red'"),
+        ('id,x\n"a,1\n', EDGES, r"nodes\.csv cannot be read"),
+    ],
+)
+def test_errors_say_where(build: Any, nodes: str, edges: str, message: str) -> None:
+    with pytest.raises(GsscError, match=message) as caught:
+        build(nodes, edges)
+    assert "\n" not in str(caught.value)
+
+
+def test_errors_about_files_and_columns(build: Any, tmp_path: Path) -> None:
+    with pytest.raises(GsscError, match="no column 'labl': did you mean 'label'"):
+        build(label_column="labl")
+    with pytest.raises(GsscError, match="both ends of an edge are read from column 'target'"):
+        build(source_column="target")
+    edges = tmp_path / "edges.csv"
+    with pytest.raises(GsscError, match="does not exist"):
+        import_tables(tmp_path / "absent.csv", edges)
+    (tmp_path / "nodes.xls").write_text("")
+    with pytest.raises(GsscError, match="the ending '.xls' is not known"):
+        import_tables(tmp_path / "nodes.xls", edges)
+    (tmp_path / "latin.csv").write_bytes("id,x\nä,1\n".encode("latin1"))
+    with pytest.raises(GsscError, match="not UTF-8"):
+        import_tables(tmp_path / "latin.csv", edges)
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(NODES.encode())[:-12])
+    with pytest.raises(GsscError, match="cannot be read"):
+        import_tables(tmp_path / "cut.csv.gz", edges)
+
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=5)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), ids=st.lists(names, min_size=2, max_size=8, unique=True))
+def test_any_table_comes_back(data: st.DataObject, ids: list[str], tmp_path: Path) -> None:
+    import csv
+
+    number = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    rows = [data.draw(st.lists(number, min_size=2, max_size=2)) for _ in ids]
+    pairs = data.draw(st.lists(st.tuples(st.sampled_from(ids), st.sampled_from(ids)), max_size=12))
+    pairs.append((ids[0], ids[1]))
+    with (tmp_path / "nodes.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["id", "p", "q"], *([name, *row] for name, row in zip(ids, rows, strict=True))])
+    with (tmp_path / "edges.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["source", "target"], *pairs])
+    graph = import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv")
+    np.testing.assert_array_equal(graph.features, np.array(rows, dtype=np.float32))
+    expected = {tuple(sorted((ids.index(u), ids.index(v)))) for u, v in pairs if u != v}
+    assert set(map(tuple, graph.edges.T.tolist())) == expected
+    assert graph.node_ids is not None
+    assert [str(name) for name in graph.node_ids.tolist()] == ids
