@@ -17,7 +17,9 @@ def test_only_the_chosen_model_stops_the_clock():
 
 
 def test_a_finished_run_is_not_run_again_and_a_cut_off_line_is(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(time_to_accuracy, "load_dataset", lambda name: load_dataset(name, nodes=60, degree=4.0, per_class=4))
+    monkeypatch.setattr(
+        time_to_accuracy, "load_dataset", lambda name: load_dataset(name, nodes=60, degree=4.0, per_class=4)
+    )
     store = tmp_path / "runs.jsonl"
     arguments = ["--store", str(store), "--dataset", "csbm", "--warmup", "1", "--epochs", "1", "--target", "101"]
     time_to_accuracy.main([*arguments, "--seeds", "0"])
