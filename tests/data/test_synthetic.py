@@ -62,6 +62,10 @@ def test_csbm_seed_decides_everything() -> None:
         ({"degree": 500.0}, "at most"),
         ({"signal": float("nan")}, "finite"),
         ({"classes": 1}, "1 with a single class"),
+        ({"nodes": "many"}, "nodes must be a whole number, not 'many'"),
+        ({"features": 2.5}, "features must be a whole number"),
+        ({"degree": "x"}, "degree must be a number"),
+        ({"seed": -1}, "seed -1 must be a whole number"),
     ],
 )
 def test_csbm_refuses(options: dict[str, Any], message: str) -> None:

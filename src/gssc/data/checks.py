@@ -51,7 +51,10 @@ class Cleaning:
 
 
 def clean_features(features: Any) -> Any:
-    """Return float32 features: a C-contiguous array (a memory map stays one) or a canonical CSR matrix."""
+    """Return float32 features: a C-contiguous array or a canonical CSR matrix.
+
+    A memory map that is float32 and C-contiguous stays one; any other is converted in memory.
+    """
     if sp.issparse(features):
         return _clean_sparse(features)
     array = np.asanyarray(features)
@@ -84,7 +87,8 @@ def _refuse_non_finite(block: np.ndarray, first_row: int) -> None:
 
 def _numbers_from_objects(array: np.ndarray) -> np.ndarray:
     try:
-        return array.astype(np.float32)
+        with np.errstate(over="ignore"):
+            return array.astype(np.float64).astype(np.float32)
     except (TypeError, ValueError):
         pass
     for (row, column), value in np.ndenumerate(array):

@@ -14,7 +14,7 @@ from gssc.data.splits import Split
 
 _ADDRESS = "https://github.com/shchur/gnn-benchmark and https://github.com/LirongWu/GSSC"
 _GRAPHS = "https://raw.githubusercontent.com/shchur/gnn-benchmark/master/data/npz/"
-_SPLITS = "https://raw.githubusercontent.com/LirongWu/GSSC/main/dataset/"
+_SPLITS = "https://raw.githubusercontent.com/LirongWu/GSSC/5c052e71c60463ebba94ad21e3bba042800f04d3/dataset/"
 
 
 def load(files: FilePaths, seed: int = 0) -> RawGraph:

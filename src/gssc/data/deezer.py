@@ -13,10 +13,14 @@ import scipy.sparse as sp
 
 from gssc.data.entry import SEEDED_SPLITS, Dataset, File, FilePaths, RawGraph
 from gssc.data.pickles import read_object_array
+from gssc.data.splits import Split
 from gssc.errors import GsscError
 
 _GRAPH = "https://raw.githubusercontent.com/benedekrozemberczki/datasets/master/deezer_europe/"
-_SPLITS = "https://raw.githubusercontent.com/CUAI/Non-Homophily-Large-Scale/master/data/splits/"
+_SPLITS = (
+    "https://raw.githubusercontent.com/CUAI/Non-Homophily-Large-Scale/c2a1759aecd71d5604aa1a5a4719e3ffded18249/"
+    "data/splits/"
+)
 
 
 def load(files: FilePaths, seed: int = 0) -> RawGraph:
@@ -29,11 +33,11 @@ def load(files: FilePaths, seed: int = 0) -> RawGraph:
     path = files["deezer-europe-splits.npy"]
     with path.open("rb") as file:
         stored = read_object_array(file, str(path))
-    splits = {
-        f"fixed-{k}": tuple(np.asarray(split[part], dtype=np.int64) for part in ("train", "valid", "test"))
-        for k, split in enumerate(stored)
-    }
-    return RawGraph(features, edges, labels, splits, class_names=None)  # type: ignore[arg-type]
+    splits: dict[str, Split] = {}
+    for k, split in enumerate(stored):
+        train, val, test = (np.asarray(split[part], dtype=np.int64) for part in ("train", "valid", "test"))
+        splits[f"fixed-{k}"] = (train, val, test)
+    return RawGraph(features, edges, labels, splits)
 
 
 def _multi_hot(path: Path, nodes: int) -> sp.csr_matrix:

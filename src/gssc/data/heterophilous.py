@@ -13,7 +13,10 @@ from gssc.data.entry import SEEDED_SPLITS, Dataset, File, FilePaths, RawGraph
 from gssc.data.splits import from_masks
 
 _ADDRESS = "https://github.com/yandex-research/heterophilous-graphs"
-_RAW = "https://raw.githubusercontent.com/yandex-research/heterophilous-graphs/main/data/"
+_RAW = (
+    "https://raw.githubusercontent.com/yandex-research/heterophilous-graphs/"
+    "a431395582e929d88271309716bea4fe24ce6318/data/"
+)
 _CITATION = (
     "Platonov et al.: A critical look at the evaluation of GNNs under heterophily: Are we really making progress?, "
     "ICLR 2023"

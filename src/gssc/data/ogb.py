@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gssc.data.entry import SEEDED_SPLITS, Dataset, File, FilePaths, RawGraph
-from gssc.data.splits import Split
+from gssc.data.splits import Split, generator
 from gssc.errors import GsscError
 
 _URL = "https://snap.stanford.edu/ogb/data/nodeproppred/"
@@ -118,7 +118,7 @@ def load_arxiv(files: FilePaths, seed: int = 0, *, features: str | None = None) 
 
 def _chosen_features(features: str, nodes: int, seed: int) -> np.ndarray:
     if match := re.fullmatch(r"random:([1-9]\d*)", features):
-        return np.random.default_rng(seed).standard_normal((nodes, int(match[1])), dtype=np.float32)
+        return generator(seed).standard_normal((nodes, int(match[1])), dtype=np.float32)
     path = Path(features)
     if path.suffix != ".npy" or not path.is_file():
         raise GsscError(f"features {features!r} are neither an .npy file nor random:<d>, such as random:128")

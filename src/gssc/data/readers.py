@@ -48,7 +48,12 @@ class Table:
         """Return columns as float32 [rows, columns]; a blank cell becomes `blank`, or is an error without it."""
         result = np.empty((len(self), len(names)), dtype=np.float32)
         for position, name in enumerate(names):
-            result[:, position] = self._column_of_numbers(name, blank)
+            column = self._column_of_numbers(name, blank)
+            large = np.flatnonzero(np.abs(column) > np.finfo(np.float32).max)
+            if len(large):
+                row = int(large[0])
+                raise GsscError(f"{self.where(row)}, column {name!r}: {column[row]:g} is too large: rescale the column")
+            result[:, position] = column
         return result
 
     def _column_of_numbers(self, name: str, blank: float | None) -> np.ndarray:

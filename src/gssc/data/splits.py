@@ -81,12 +81,19 @@ def from_masks(train: np.ndarray, val: np.ndarray, test: np.ndarray) -> Split:
     return first, second, third
 
 
+def generator(seed: int) -> np.random.Generator:
+    """Return NumPy's generator for a seed, which must be a whole number from 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise GsscError(f"seed {seed!r} must be a whole number, 0 or above")
+    return np.random.default_rng(seed)
+
+
 def make_split(spec: str, labels: np.ndarray, seed: int) -> tuple[Split, str]:
     """Make a seeded split from "per-class:<n>", "per-class:<n>/<val>/<test>" or "ratio:<a>/<b>/<c>".
 
     Returns the split and the name results should carry, such as "20-per-class seed=0".
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     if match := re.fullmatch(r"per-class:(\d+)(?:/(\d+)/(\d+))?", spec):
         n, val, test = (None if text is None else int(text) for text in match.groups())
         assert n is not None

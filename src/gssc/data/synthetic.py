@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gssc.data.entry import SEEDED_SPLITS, Dataset, FilePaths, RawGraph
-from gssc.data.splits import n_per_class
+from gssc.data.splits import generator, n_per_class
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.graph import Graph
@@ -68,11 +68,12 @@ def _graph(name: str, raw: RawGraph, seed: int) -> Graph:
 
 def make_digits(files: FilePaths, seed: int = 0, *, k: int = 8, per_class: int = 5) -> RawGraph:
     """Make what `digits` describes, for the registry."""
+    k, per_class = whole("k", k), whole("per_class", per_class)
     images, labels = require("sklearn.datasets", extra="data").load_digits(return_X_y=True)
     if not 1 <= k < len(images):
         raise GsscError(f"digits takes k from 1 to {len(images) - 1}, not {k}")
     features = (images / 16).astype(np.float32)
-    split = n_per_class(labels, per_class, np.random.default_rng(seed), val_per_class=30)
+    split = n_per_class(labels, per_class, generator(seed), val_per_class=30)
     names = tuple(str(digit) for digit in range(10))
     return RawGraph(
         features, nearest_neighbour_edges(features, k), labels, {f"{per_class}-per-class": split}, class_names=names
@@ -108,8 +109,10 @@ def make_csbm(
     per_class: int = 20,
 ) -> RawGraph:
     """Make what `csbm` describes, for the registry."""
+    nodes, classes = whole("nodes", nodes), whole("classes", classes)
+    features, per_class = whole("features", features), whole("per_class", per_class)
     _check_csbm(nodes, degree, classes, signal, homophily, features)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     labels = rng.permutation(np.arange(nodes) % classes)
     edges = _block_model_edges(labels, classes, max(1, round(nodes * degree / 2)), homophily, rng)
     means = rng.standard_normal((classes, features), dtype=np.float32)
@@ -120,7 +123,20 @@ def make_csbm(
     return RawGraph(rows, edges, labels, {f"{per_class}-per-class": split})
 
 
+def whole(name: str, value: Any) -> int:
+    """Return a count as an int; a settings file may say 1e5, but not 2.5 or "many"."""
+    try:
+        if isinstance(value, bool) or int(value) != float(value):
+            raise ValueError
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise GsscError(f"{name} must be a whole number, not {value!r}") from None
+
+
 def _check_csbm(nodes: int, degree: float, classes: int, signal: float, homophily: float, features: int) -> None:
+    for name, value in (("degree", degree), ("signal", signal), ("homophily", homophily)):
+        if not isinstance(value, int | float):
+            raise GsscError(f"csbm's {name} must be a number, not {value!r}")
     if classes < 1 or nodes < max(2, 2 * classes) or features < 1:
         raise GsscError(
             f"csbm needs a class, a feature and two nodes a class at least, "
