@@ -86,6 +86,14 @@ def test_columns_are_taken_by_name(tmp_path: Path) -> None:
             read_rows(tmp_path / name, feature_names=["a", "b", "c"])
 
 
+def test_columns_without_a_header_go_by_number_or_by_place(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "x.csv", None, [[7, 1, 2]])
+    assert read_rows(path).feature_names == ["column 1", "column 2", "column 3"]
+    # what a model knows that was trained on a table without a header, whose first column was taken for the id
+    assert read_rows(path, ["column 2", "column 3"]).features.tolist() == [[1.0, 2.0]]
+    assert read_rows(path, ["a", "b", "c"]).features.tolist() == [[7.0, 1.0, 2.0]]
+
+
 def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "x.csv", ["ID", "w", "Label", "split"], [["007", 1.5, "spam", "train"]])
     rows = read_rows(path)
@@ -103,6 +111,8 @@ def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> Non
         ("\ufeffa,b\r\n1,2\r\n\r\n", [[1, 2]]),  # as a spreadsheet saves it
         ('a,"b, c"\n1,"2"\n', [[1, 2]]),
         ("a,b\n 1 , 2e0\n", [[1, 2]]),
+        ("a;b\n1;2\n", [[1, 2]]),
+        (",a,b\n7,1,2\n", [[1, 2]]),  # pandas with its index
     ],
 )
 def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) -> None:
@@ -117,7 +127,7 @@ def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) ->
         ("a,b\n", "x.csv has no rows"),
         ("id\n1\n", "has no feature columns"),
         ("a,b\n1,2\n3,four\n", "x.csv:3: column 'b' is 'four' where a number belongs"),
-        ("1,2\n3,\n", "x.csv:2: column 2 is empty"),
+        ("1,2\n3,\n", "x.csv:2: column 'column 2' is empty"),
         ("a,b\n1,2\n3\n", "x.csv:3: 1 columns where the first line has 2"),
         ("a,b\n1,2\n3,4,5\n", "x.csv:3: 3 columns"),
         ("a,b\n1,nan\n", "x.csv:2: column 'b' is nan"),

@@ -7,7 +7,6 @@ Only the chosen command's module is imported, so ``gssc --help`` is quick.
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from gssc import __version__
 from gssc.errors import GsscError
+from gssc.names import nearest
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -85,9 +85,7 @@ def _dispatch(arguments: list[str]) -> None:
         _run(name, arguments[1:])
     else:
         what = "option" if name.startswith("-") else "command"
-        near = difflib.get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the commands are {', '.join(COMMANDS)}"
-        raise GsscError(f"unknown {what} {name!r}: {hint}")
+        raise GsscError(f"unknown {what} {name!r}: {nearest(name, [*COMMANDS, '--help', '--version'])}")
 
 
 def _run(name: str, arguments: list[str]) -> None:

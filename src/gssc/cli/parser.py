@@ -5,16 +5,33 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import jsonargparse
 
 from gssc.errors import GsscError
 
+MANY_OPTIONS = 12
+
 
 class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Leaves the line breaks of a description and of examples as they are written."""
+    """Leaves the line breaks of examples as they are written, and what goes without saying unsaid."""
+
+    def add_usage(self, usage: str | None, actions: Iterable[argparse.Action], *args: Any, **kwargs: Any) -> None:
+        """Show a dozen options or more as one word: the list below the usage says it all again."""
+        actions = list(actions)
+        optional = [action for action in actions if action.option_strings and not action.required]
+        if usage is None and len(optional) >= MANY_OPTIONS:
+            named = [action for action in actions if action not in optional]
+            shown = " ".join(_shown(action) for action in sorted(named, key=lambda action: not action.option_strings))
+            usage = f"%(prog)s [options] {shown}"
+        super().add_usage(usage, actions, *args, **kwargs)
+
+    def _expand_help(self, action: argparse.Action) -> str:
+        text = super()._expand_help(action)
+        text = re.sub(r"\b(type: str( \| null)?|default: (null|False|\[\]))(, )?", "", text)
+        return re.sub(r", \)", ")", text).removesuffix(" ()")
 
 
 class CommandParser(jsonargparse.ArgumentParser):
@@ -42,6 +59,12 @@ class CommandParser(jsonargparse.ArgumentParser):
             return None
         near = difflib.get_close_matches(wrong[1], known, n=1)
         return near[0] if near else None
+
+
+def _shown(action: argparse.Action) -> str:
+    if action.option_strings:
+        return f"{action.option_strings[-1]} {action.dest.upper()}"
+    return f"[{action.dest}]" if action.nargs == "?" else action.dest
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -6,8 +6,9 @@ import csv
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ import numpy as np
 from gssc.errors import GsscError
 from gssc.extras import require
 
-ID_COLUMNS = ("id", "node_id")
-# Columns of a node table that say something about a node but are no feature of it.
-OTHER_COLUMNS = ("label", "y", "split")
+# The names by which importing a node table knows an id, a label and a split; pandas leaves its index unnamed.
+ID_COLUMNS = ("id", "node_id", "node", "node id", "")
+OTHER_COLUMNS = ("label", "y", "class", "target", "split")
 FORMATS = (".npz", ".npy", ".csv", ".tsv", ".parquet")
 _CHECK_ROWS = 65_536  # memory-mapped rows are checked in blocks, never read whole
 
@@ -29,7 +30,7 @@ class Rows:
 
     Attributes:
         features: float array [rows, features], possibly memory-mapped, or a SciPy CSR matrix.
-        ids: one number or text a row, from the column ``id`` or ``node_id``, if there is one.
+        ids: one number or text a row, from a column such as ``id`` or ``node_id``, if there is one.
         feature_names: names of the columns, if the file has any.
     """
 
@@ -162,32 +163,36 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
 
 
 def _read_text(path: Path, delimiter: str, wanted: list[str] | None) -> Rows:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        lines = ((reader.line_num, cells) for cells in reader if cells)
-        try:
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            if delimiter == ",":  # where a comma marks decimals, spreadsheets save a semicolon between columns
+                delimiter = max(",;", key=file.readline().count)
+                file.seek(0)
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            lines = ((line := reader.line_num, cells) for cells in reader if cells)
             first = next(lines, None)
             if first is None:
                 raise GsscError(f"{path} is empty")
             return _parse(path, first, lines, wanted)
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise GsscError(f"{path}:{reader.line_num + 1}: not a text table: {_one_line(error)}") from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise GsscError(f"{path}:{line + 1}: not a text table: {_one_line(error)}") from error
 
 
 def _parse(
     path: Path, first: tuple[int, list[str]], lines: Iterator[tuple[int, list[str]]], wanted: list[str] | None
 ) -> Rows:
     line, cells = first
-    header = [cell.strip() for cell in cells] if _is_header(cells) else None
-    if header is None:
-        columns, id_column = list(range(len(cells))), None
-        records: Iterable[tuple[int, list[str]]] = _chain(first, lines)
-    else:
+    if _is_header(cells):
+        header, records = [cell.strip() for cell in cells], lines
         if len(set(header)) != len(header):
             twice = next(name for name in header if header.count(name) > 1)
             raise GsscError(f"{path}:{line}: column {twice!r} is there twice")
-        columns, id_column = feature_columns(header, wanted), _id_column(header)
-        records = lines
+    else:
+        # The names that importing a node table gives such columns, so that a model trained on one finds its own.
+        header, records = [f"column {number}" for number in range(1, len(cells) + 1)], chain([first], lines)
+        wanted = wanted if wanted is not None and set(wanted) <= set(header) else None
+    columns, id_column = feature_columns(header, wanted), _id_column(header)
     all_columns = columns == list(range(len(cells)))
     features, ids = [], []
     for line, record in records:
@@ -202,19 +207,18 @@ def _parse(
         if not math.isfinite(numbers.sum()) or np.abs(numbers).max(initial=0) > np.finfo(np.float32).max:
             at = int(np.argmax(~(np.abs(numbers) <= np.finfo(np.float32).max)))
             raise GsscError(
-                f"{path}:{line}: {_column(columns[at], header)} is {chosen[at].strip()}; mend or drop the row"
+                f"{path}:{line}: column {header[columns[at]]!r} is {chosen[at].strip()}; mend or drop the row"
             )
         features.append(numbers.astype(np.float32))
         if id_column is not None:
             ids.append(record[id_column].strip())
     table = np.stack(features) if features else np.empty((0, len(columns)), dtype=np.float32)
-    names = None if header is None else [header[index] for index in columns]
-    return Rows(table, None if id_column is None else _texts(ids), names)
+    return Rows(table, None if id_column is None else _texts(ids), [header[index] for index in columns])
 
 
 def _is_header(cells: list[str]) -> bool:
     """Whether a first line names columns: some cell is no number, or they count 0, 1, 2, ... as pandas does."""
-    if any(not _is_number(cell) and cell.strip() for cell in cells):
+    if not all(map(_is_number, cells)):
         return True
     return len(cells) > 2 and [cell.strip() for cell in cells] == [str(index) for index in range(len(cells))]
 
@@ -227,19 +231,14 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _first_text(chosen: list[str], columns: list[int], header: list[str] | None) -> str:
+def _first_text(chosen: list[str], columns: list[int], header: list[str]) -> str:
     at = next(index for index, cell in enumerate(chosen) if not _is_number(cell))
-    where = _column(columns[at], header)
-    return f"{where} is {chosen[at]!r} where a number belongs" if chosen[at].strip() else f"{where} is empty"
-
-
-def _column(index: int, header: list[str] | None) -> str:
-    return f"column {index + 1}" if header is None else f"column {header[index]!r}"
-
-
-def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
+    name = header[columns[at]]
+    return (
+        f"column {name!r} is {chosen[at]!r} where a number belongs"
+        if chosen[at].strip()
+        else f"column {name!r} is empty"
+    )
 
 
 def _texts(ids: Sequence[Any]) -> np.ndarray:

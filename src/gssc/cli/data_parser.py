@@ -1,0 +1,91 @@
+"""``gssc data``: the options of its three subcommands; what they do is in :mod:`gssc.cli.data`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gssc.cli.parser import CommandParser
+from gssc.errors import GsscError
+
+EXAMPLES = """\
+examples:
+  gssc data list
+  gssc data info cora
+  gssc data import --nodes nodes.csv --edges edges.csv --out my_graph.npz
+"""
+IMPORT_EXAMPLES = """\
+examples:
+  gssc data import --nodes nodes.csv --edges edges.csv --out my_graph.npz
+  gssc data import --nodes n.parquet --edges e.parquet --label kind --ignore name --split per-class:20 --out g.npz
+
+The node table has one row a node: an id, numbers as features and, where known, a label; an empty label is unknown.
+The edge table has two columns of node ids, one row an edge, in any direction. Both may be CSV, TSV or Parquet.
+"""
+SUMMARIES = {
+    "list": "name the data sets, their sizes, and whether their files are here",
+    "info": "say where a data set comes from, its licence, files and figures",
+    "import": "make a graph from your own node and edge tables",
+}
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """The three subcommands and their options."""
+    subcommands = parser.add_subcommands(required=True, metavar="list|info|import")
+    for name, summary in SUMMARIES.items():
+        epilog = IMPORT_EXAMPLES if name == "import" else None
+        child = CommandParser(description=f"{summary}.", epilog=epilog)
+        _OPTIONS[name](child)
+        subcommands.add_subcommand(name, child, help=summary)
+
+
+def run(args: Any) -> None:
+    """Call the function of the chosen subcommand."""
+    from gssc.cli import data
+
+    options = dict(args[args.subcommand])
+    if args.subcommand == "list":
+        data.list_datasets(**options)
+    elif args.subcommand == "info":
+        data.dataset_info(**options)
+    else:
+        if Path(options["out"]).exists() and not options["overwrite"]:
+            raise GsscError(f"{options['out']} exists already: choose another name or add --overwrite")
+        del options["overwrite"]
+        labels = options.pop("label_column")
+        # One column holds classes; several are binary targets, one task each.
+        options["label_column"] = labels[0] if labels and len(labels) == 1 else labels
+        data.import_graph(**options)
+
+
+def _data_root(parser: CommandParser) -> None:
+    parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
+
+
+def _info(parser: CommandParser) -> None:
+    parser.add_argument("name", type=str, help="a data set's name; see gssc data list")
+    _data_root(parser)
+
+
+def _import(parser: CommandParser) -> None:
+    def text(option: str, target: str, help: str, **more: Any) -> None:
+        parser.add_argument(option, dest=target, type=str, help=help, **more)
+
+    text("--nodes", "nodes", "node table: .csv, .tsv or .parquet", required=True)
+    text("--edges", "edges", "edge table: .csv, .tsv or .parquet", required=True)
+    text("--out", "out", "graph file to write: .npz", required=True)
+    parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
+    text("--id", "id_column", "column with the node ids; default id, node_id, node or the first column")
+    text("--label", "label_column", "column with the classes, or several with binary targets", nargs="+")
+    text("--features", "feature_columns", "feature columns; default every other column", nargs="+")
+    text("--ignore", "ignore_columns", "columns that are no features", nargs="+", default=[])
+    text("--split-column", "split_column", "column with train, val or test; default split, where there is one")
+    text("--source", "source_column", "edge table's first end; default source, src, from or the first column")
+    text("--target", "target_column", "edge table's second end; default target, dst, to or the second column")
+    text("--split", "split", "without a split column: per-class:20 or ratio:60/20/20 (the default)")
+    text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
+    text("--name", "name", "what to call the graph; default the node table's name")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the split")
+
+
+_OPTIONS = {"list": _data_root, "info": _info, "import": _import}
