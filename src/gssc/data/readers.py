@@ -42,7 +42,7 @@ class Table:
 
     def texts(self, name: str) -> list[str]:
         """Return a column as stripped text; 3 and 3.0 read the same; missing cells are empty."""
-        return [_as_text(value) for value in self.columns[name]]
+        return [v.strip() if isinstance(v, str) else _as_text(v) for v in self.columns[name]]
 
     def numbers(self, names: Sequence[str], *, blank: float | None = None) -> np.ndarray:
         """Return columns as float32 [rows, columns]; a blank cell becomes `blank`, or is an error without it."""
@@ -127,7 +127,7 @@ def _read_text(path: Path, file: IO[str], *, tab: bool) -> Table:
     lines: list[int] = []
     reader, start = csv.reader(file, delimiter=delimiter, strict=True), 1
     for row in reader:
-        if any(cell.strip() for cell in row):
+        if row and (row[0].strip() or any(cell.strip() for cell in row)):
             rows.append(row)
             lines.append(start)
         start = reader.line_num + 1
