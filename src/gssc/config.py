@@ -137,7 +137,7 @@ class TrainConfig:
         batch_size: edges a batch; both directions of an undirected edge are pairs of their own.
         max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
         lr: learning rate of the classifier.
-        mix_lr: learning rate of the net that gives beta.
+        mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
         weight_decay: L2 penalty of the classifier.
         schedule: ``constant``, or ``cosine`` down to a hundredth over all epochs.
         patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards

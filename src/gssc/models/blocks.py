@@ -80,8 +80,10 @@ class _RoleNorm(torch.autograd.Function):
         stats = x.new_empty(2, len(x), x.shape[2])  # mean and 1/std of each group
         for group, rows in enumerate(x):
             running = (mean, var) if group < tracked else (None, None)
-            result = (out[group], stats[0, group], stats[1, group])
-            torch.native_batch_norm(rows, scale, shift, *running, True, NORM_MOMENTUM, NORM_EPS, out=result)
+            settings = (scale, shift, *running, True, NORM_MOMENTUM, NORM_EPS)
+            torch.ops.aten.native_batch_norm.out(
+                rows, *settings, out=out[group], save_mean=stats[0, group], save_invstd=stats[1, group]
+            )
         ctx.save_for_backward(x, scale, stats)
         return out
 

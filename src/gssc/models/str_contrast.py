@@ -84,11 +84,11 @@ class STRContrast(nn.Module):
         return f"STRContrast({' -> '.join(map(str, widths))})"
 
     def parameter_groups(self, mix_lr: float) -> list[dict[str, Any]]:
-        """For the optimiser: the net that gives beta learns more slowly than the rest."""
-        slow = list(self.mix.parameters()) if self.config.mix_by == "own_net" else []
-        slow_ids = {id(parameter) for parameter in slow}
-        groups: list[dict[str, Any]] = [{"params": [p for p in self.parameters() if id(p) not in slow_ids]}]
-        return groups + ([{"params": slow, "lr": mix_lr}] if slow else [])
+        """For the optimiser: what gives beta learns at a rate of its own, after the rest."""
+        mixing = [name for name, _ in self.named_parameters() if name.startswith("mix")]
+        named = dict(self.named_parameters())
+        groups: list[dict[str, Any]] = [{"params": [named[name] for name in named if name not in mixing]}]
+        return groups + ([{"params": [named[name] for name in mixing], "lr": mix_lr}] if mixing else [])
 
     def forward(self, batch: EdgeBatch, rng: np.random.Generator) -> PairLogits:
         """y and z of everything a batch of pairs compares."""
