@@ -1,0 +1,365 @@
+"""STR-Contrast: the mixed point, batch norm by role, dropout, and the fold into plain matrix products."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gssc.config import ModelConfig
+from gssc.deploy import DeployedModel
+from gssc.models.blocks import Block, dropout_mask
+from gssc.models.str_contrast import STRContrast
+from gssc.train import losses
+from gssc.train.batches import EdgeBatch, EdgeBatches
+from gssc.train.features import FeatureTable
+
+NODES, FEATURES, CLASSES = 12, 5, 3
+SMALL = ModelConfig(hidden=6, dropout=0.0)
+MIX_AT = ("first", "last")
+MIX_BY = ("own_net", "vector", "random", "off")
+HEADS = ("separate", "shared")
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.Generator(np.random.SFC64(seed))
+
+
+def features() -> np.ndarray:
+    return rng(1).standard_normal((NODES, FEATURES)).astype(np.float32)
+
+
+def pairs() -> np.ndarray:
+    ring = np.stack([np.arange(NODES), (np.arange(NODES) + 1) % NODES])
+    return np.concatenate([ring, ring[::-1]], axis=1)
+
+
+def a_batch(negatives: str = "uniform", count: int = 10, sparse: bool = False) -> EdgeBatch:
+    stored = sp.csr_matrix(features()) if sparse else features()
+    batches = EdgeBatches(FeatureTable(stored), torch.arange(NODES) % CLASSES, 1000, negatives)
+    (batch,) = batches.epoch(pairs()[:, :count], rng(2))
+    return batch
+
+
+def a_model(config: ModelConfig = SMALL, seed: int = 0) -> STRContrast:
+    torch.manual_seed(seed)
+    return STRContrast(FEATURES, CLASSES, config)
+
+
+def worn(config: ModelConfig) -> STRContrast:
+    """A model whose norms are far from where they began, as after training."""
+    model = a_model(config)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            if name.endswith(("scale", "running_var")):
+                tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.3)
+            elif name.endswith(("shift", "running_mean")):
+                tensor.copy_(torch.randn(tensor.shape, generator=generator))
+    return model
+
+
+# Prediction and its folded form ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head_blocks", HEADS)
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("activation", ["leaky_relu", "relu"])
+@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
+@torch.no_grad()
+def test_the_deployed_model_predicts_what_the_trained_one_does(
+    block: str, activation: str, layers: int, head_blocks: str
+):
+    config = replace(SMALL, block=block, activation=activation, layers=layers, head_blocks=head_blocks, dropout=0.5)
+    model = worn(config)
+    deployed = DeployedModel(model.folded_layers(), ["a", "b", "c"], activation=activation)
+    assert deployed.widths == [FEATURES, *[6] * layers, CLASSES]
+    expected = model.predict(torch.from_numpy(features())).numpy()
+    assert np.abs(expected).max() > 0.1
+    assert np.allclose(deployed.logits(features()), expected, atol=1e-5)
+    assert np.allclose(deployed.logits(sp.csr_matrix(features())), expected, atol=1e-5)
+
+
+@torch.no_grad()
+def test_prediction_is_the_mlp_of_eq_7_written_out():
+    model = worn(replace(SMALL, block="activation_first", activation="relu", layers=2))
+    x = torch.from_numpy(features())
+    for block, linear in zip((*model.blocks, model.predict_block), (*model.linears, model.predict_head), strict=True):
+        x = F.relu(x @ model.first.weight + model.first.bias) if x.shape[1] == FEATURES else F.relu(x)
+        norm = block.norm
+        x = (x - norm.running_mean) / (norm.running_var + 1e-5).sqrt() * norm.scale + norm.shift
+        x = linear(x)
+    assert torch.allclose(model.predict(torch.from_numpy(features())), x, atol=1e-5)
+
+
+def test_a_row_is_predicted_alone_as_it_is_in_company():
+    model = worn(SMALL)
+    together = model.predict(torch.from_numpy(features()))
+    alone = torch.cat([model.predict(torch.from_numpy(features()[i : i + 1])) for i in range(NODES)])
+    assert torch.allclose(together, alone, atol=1e-6)
+
+
+def test_predicting_changes_nothing():
+    model = worn(SMALL)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    first = model.predict(torch.from_numpy(features()))
+    assert torch.equal(first, model.predict(torch.from_numpy(features())))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
+def test_the_folded_layers_do_not_move_with_later_training(block: str):
+    model = worn(replace(SMALL, block=block))
+    deployed = DeployedModel(model.folded_layers(), ["a", "b", "c"], activation="leaky_relu")
+    before = deployed.logits(features())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1)
+    assert np.array_equal(deployed.logits(features()), before)
+
+
+# Eq. 8, the mixed point --------------------------------------------------------------------------------------------
+
+
+def z_of(model: STRContrast, hidden: Tensor) -> Tensor:
+    """Head g on a group of rows that already stand where the last block begins (separate heads, no dropout)."""
+    norm = model.contrast_block.norm
+    normed = F.batch_norm(hidden, None, None, norm.scale, norm.shift, True)
+    return model.contrast_head(F.leaky_relu(normed, 0.01))
+
+
+@pytest.mark.parametrize("mix_at", MIX_AT)
+def test_with_mixing_off_the_mixed_point_is_the_neighbour(mix_at: str):
+    model, batch = a_model(replace(SMALL, layers=1, mix_by="off", mix_at=mix_at)), a_batch()
+    hidden = model.first(batch.rows)
+    out = model(batch, rng())
+    assert torch.allclose(out.mixed[0], z_of(model, hidden[batch.target]), atol=1e-5)
+    assert torch.allclose(out.mixed[1], z_of(model, hidden[batch.source]), atol=1e-5)
+    assert torch.allclose(out.negatives, z_of(model, hidden[batch.negative]), atol=1e-5)
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.8])
+def test_beta_of_the_text_is_a_shared_vector_on_both_ends(floor: float):
+    config = replace(SMALL, layers=1, mix_by="vector", mix_floor=floor)
+    model, batch = a_model(config), a_batch()
+    hidden = model.first(batch.rows)
+    h_i, h_j = hidden[batch.source], hidden[batch.target]
+    out = model(batch, rng())
+    for direction, (own, other) in enumerate([(h_i, h_j), (h_j, h_i)]):
+        beta = torch.sigmoid(torch.cat([own, other], dim=1) @ model.mix_vector.weight[0])
+        beta = (floor + (1 - floor) * beta).unsqueeze(1)
+        assert torch.allclose(out.mixed[direction], z_of(model, beta * other + (1 - beta) * own), atol=1e-5)
+
+
+def test_a_floor_of_one_is_the_neighbour_itself():
+    batch = a_batch()
+    by_floor = a_model(replace(SMALL, mix_by="random", mix_floor=1.0))
+    off = a_model(replace(SMALL, mix_by="off"))
+    assert torch.allclose(by_floor(batch, rng()).mixed, off(batch, rng()).mixed, atol=1e-5)
+
+
+@pytest.mark.parametrize(("mix_by", "learned"), [("own_net", True), ("vector", True), ("random", False)])
+@pytest.mark.parametrize("mix_at", MIX_AT)
+def test_a_learnable_beta_learns(mix_by: str, learned: bool, mix_at: str):
+    model, batch = a_model(replace(SMALL, mix_by=mix_by, mix_at=mix_at)), a_batch()
+    out = model(batch, rng())
+    losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean().backward()
+    mixing = {name: p for name, p in model.named_parameters() if name.startswith("mix")}
+    assert bool(mixing) == learned
+    for name in ("mix.attention", "mix.linear.weight", "mix_vector.weight"):
+        if name in mixing:
+            assert mixing[name].grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(("mix_by", "rates"), [("own_net", [None, 1e-4]), ("random", [None]), ("off", [None])])
+def test_what_gives_beta_learns_at_a_rate_of_its_own(mix_by: str, rates: list[float | None]):
+    model = a_model(replace(SMALL, mix_by=mix_by))
+    groups = model.parameter_groups(1e-4)
+    assert [group.get("lr") for group in groups] == rates
+    grouped = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(grouped) == sorted(id(parameter) for parameter in model.parameters())
+    mixing = {id(parameter) for name, parameter in model.named_parameters() if name.startswith("mix")}
+    assert {id(parameter) for group in groups[1:] for parameter in group["params"]} == mixing
+
+
+# Roles ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("head_blocks", "mix_at", "norm_over"), list(product(HEADS, MIX_AT, ("role", "batch"))))
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("negatives", ["uniform", "degree", "in_batch", "none"])
+def test_every_architecture_gives_every_logit_the_losses_need(
+    head_blocks: str, mix_at: str, norm_over: str, layers: int, negatives: str
+):
+    config = replace(SMALL, head_blocks=head_blocks, mix_at=mix_at, norm_over=norm_over, layers=layers, dropout=0.5)
+    model, batch = a_model(config), a_batch(negatives)
+    out = model(batch, rng())
+    assert out.endpoints.shape == out.mixed.shape == (2, 10, CLASSES)
+    if negatives == "none":
+        assert out.negatives is None
+    else:
+        assert out.negatives.shape == (10, CLASSES)
+    loss = losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean()
+    (loss + losses.classification(out.endpoints, out.mixed, batch.labels)).backward()
+    for name, parameter in model.named_parameters():
+        if name not in ("mix.linear.bias",):  # batch norm takes every constant away again
+            assert parameter.grad is not None, name
+            assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize(("mix_at", "head_blocks"), list(product(MIX_AT, HEADS)))
+def test_sparse_and_dense_features_train_alike(mix_at: str, head_blocks: str):
+    gradients = []
+    for sparse in (False, True):
+        model = a_model(replace(SMALL, mix_at=mix_at, head_blocks=head_blocks, dropout=0.5))
+        out = model(a_batch(sparse=sparse), rng())
+        losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean().backward()
+        gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    for name, dense in gradients[0].items():
+        assert torch.allclose(dense, gradients[1][name], atol=1e-5), name
+
+
+@pytest.mark.parametrize(("mix_at", "head_blocks"), list(product(MIX_AT, HEADS)))
+def test_in_batch_negatives_are_the_sources_of_other_pairs(mix_at: str, head_blocks: str):
+    config = replace(SMALL, mix_by="off", mix_at=mix_at, head_blocks=head_blocks)
+    model, batch = a_model(config), a_batch("in_batch")
+    out = model(batch, rng())
+    # With mixing off, the mixed point of direction j -> i is z of the source; its batch statistics are the sources'.
+    sources = out.mixed[1]
+    assert torch.allclose(out.negatives, sources.roll(1, 0), atol=1e-5)
+    assert not torch.allclose(out.negatives, sources, atol=1e-3)
+
+
+def test_each_role_is_normalised_on_its_own():
+    spread = torch.tensor([1.0, 5.0, 0.5]).view(3, 1, 1)
+    groups = torch.rand(3, 8, 6, generator=torch.Generator().manual_seed(0)) * spread
+    no_activation = replace(SMALL, block="activation_first")  # positive rows and the norm last: nothing else happens
+    normed = Block(6, no_activation)(groups, rng())
+    assert torch.allclose(normed.mean(1), torch.zeros(3, 6), atol=1e-5)
+    assert torch.allclose(normed.var(1, unbiased=False), torch.ones(3, 6), atol=1e-2)
+    together = Block(6, replace(no_activation, norm_over="batch"))(groups, rng())
+    assert torch.allclose(together.mean((0, 1)), torch.zeros(6), atol=1e-5)
+    assert together[1].var() > 2 * together[0].var()
+
+
+@pytest.mark.parametrize("norm_over", ["role", "batch"])
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+@pytest.mark.parametrize("activation", ["leaky_relu", "relu"])
+@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
+def test_the_written_out_block_is_pytorchs_own_forward_and_backward(
+    block: str, activation: str, rate: float, norm_over: str
+):
+    config = replace(SMALL, block=block, activation=activation, dropout=rate, norm_over=norm_over)
+    generator = torch.Generator().manual_seed(0)
+    part = Block(4, config)
+    with torch.no_grad():
+        part.norm.scale.copy_(torch.randn(4, generator=generator))
+        part.norm.shift.copy_(torch.randn(4, generator=generator))
+    x = torch.randn(3, 7, 4, generator=generator)
+    upstream = torch.randn(3, 4, 7, generator=generator).transpose(1, 2)  # not laid out in order, as a split's may be
+
+    def activate(rows: Tensor) -> Tensor:
+        return F.leaky_relu(rows, 0.01) if activation == "leaky_relu" else F.relu(rows)
+
+    def reference(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        if block == "activation_first":
+            x = activate(x)
+        groups = [x.flatten(0, 1)] if norm_over == "batch" else list(x)
+        x = torch.cat([F.batch_norm(rows, None, None, scale, shift, True) for rows in groups]).view(3, 7, 4)
+        if block == "norm_first":
+            x = activate(x)
+        mask = dropout_mask(x.shape, rate, rng())
+        return x if mask is None else x * mask
+
+    results = []
+    for function in (lambda x, scale, shift: part(x, rng(), tracked=2), reference):
+        leaves = [leaf.detach().clone().requires_grad_() for leaf in (x, part.norm.scale, part.norm.shift)]
+        part.norm.scale.grad = part.norm.shift.grad = None
+        out = function(*leaves)
+        out.backward(upstream)
+        gradients = [leaf.grad if leaf.grad is not None else own.grad for leaf, own in
+                     zip(leaves, (leaves[0], part.norm.scale, part.norm.shift), strict=True)]  # fmt: skip
+        results.append([out.detach(), *gradients])
+    for own, expected in zip(*results, strict=True):
+        assert torch.allclose(own, expected, atol=1e-5)
+
+
+def test_running_statistics_are_those_of_pytorchs_batch_norm_over_the_tracked_groups():
+    x = torch.randn(3, 7, 4, generator=torch.Generator().manual_seed(0)) + 2
+    part, norm = Block(4, SMALL), torch.nn.BatchNorm1d(4)
+    part(x, rng(), tracked=2)
+    for rows in x[:2]:
+        norm(rows)
+    assert torch.allclose(part.norm.running_mean, norm.running_mean)
+    assert torch.allclose(part.norm.running_var, norm.running_var)
+
+
+@pytest.mark.parametrize("head_blocks", HEADS)
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("mix_at", MIX_AT)
+def test_only_endpoints_enter_the_statistics_prediction_uses(mix_at: str, layers: int, head_blocks: str):
+    """The block says so. Mixed points and negatives that differ must leave what prediction uses as it is."""
+    config = replace(SMALL, layers=layers, mix_at=mix_at, head_blocks=head_blocks, mix_by="random", mix_floor=0.0)
+    batch, statistics = a_batch(), []
+    for shift in (0, 1):
+        model = a_model(config)
+        changed = replace(batch, negative=(batch.negative + shift) % batch.rows.shape[0])
+        model(changed, rng(shift))  # no dropout: the generator only mixes
+        blocks = [*model.blocks, model.predict_block]
+        statistics.append([torch.stack([block.norm.running_mean, block.norm.running_var]) for block in blocks])
+    for first, second in zip(*statistics, strict=True):
+        assert not torch.equal(first[0], torch.zeros(6))
+        assert torch.allclose(first, second, atol=1e-6)
+
+
+def test_a_batch_of_one_pair_uses_the_running_statistics():
+    for negatives in ("uniform", "in_batch", "none"):
+        model, batch = worn(SMALL), a_batch(negatives, count=1)
+        out = model(batch, rng())
+        expected = model.predict(batch.rows)
+        assert torch.allclose(out.endpoints[0], expected[batch.source], atol=1e-5)
+        assert out.mixed.isfinite().all()
+
+
+# Dropout -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
+def test_dropout_drops_at_its_rate_and_is_unbiased(rate: float):
+    mask = dropout_mask(torch.Size([400, 500]), rate, rng())
+    cut = round(rate * 256)
+    assert (mask == 0).float().mean().item() == pytest.approx(rate, abs=0.005)  # up to 1/512 of it is rounding
+    assert mask.mean().item() == pytest.approx(1, abs=0.02)
+    assert mask.unique().tolist() == pytest.approx([0, 256 / (256 - cut)])
+
+
+def test_dropout_draws_each_unit_on_its_own_and_anew_each_time():
+    generator = rng()
+    first, second = (dropout_mask(torch.Size([200, 301]), 0.5, generator) > 0 for _ in range(2))
+    for mask in (first, second, first ^ second):
+        assert mask.float().mean().item() == pytest.approx(0.5, abs=0.02)
+        assert mask.float().mean(0).std().item() < 0.06  # 0.035 when independent
+        assert mask.float().mean(1).std().item() < 0.05
+
+
+def test_no_dropout_needs_no_mask_and_no_random_numbers():
+    generator = rng()
+    assert dropout_mask(torch.Size([3, 4]), 0.0, generator) is None
+    assert generator.random() == rng().random()
+
+
+def test_prediction_drops_nothing():
+    part = Block(6, replace(SMALL, dropout=0.9))
+    x = torch.ones(1, 50, 6)
+    assert torch.equal(part(x), Block(6, SMALL)(x))
+
+
+def test_repr_tells_the_widths():
+    assert repr(a_model(replace(SMALL, layers=3))) == "STRContrast(5 -> 6 -> 6 -> 6 -> 3)"
