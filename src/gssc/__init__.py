@@ -9,17 +9,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gssc.config import Config
+    from gssc.data import load_dataset
     from gssc.deploy import DeployedModel
     from gssc.errors import GsscError
+    from gssc.graph import Graph
+    from gssc.run import Run
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Config": "gssc.config",
     "DeployedModel": "gssc.deploy",
+    "Graph": "gssc.graph",
     "GsscError": "gssc.errors",
+    "Run": "gssc.run",
+    "load_dataset": "gssc.data",
 }
 
-__all__ = ["DeployedModel", "GsscError", "__version__"]
+__all__ = ["Config", "DeployedModel", "Graph", "GsscError", "Run", "__version__", "load_dataset"]
 
 
 def __getattr__(name: str) -> Any:

@@ -58,7 +58,7 @@ class DeployedModel:
         if self.feature_names is not None:
             self.feature_names = [str(name) for name in self.feature_names]
         _check(self)
-        self._layers = [Layer(np.ascontiguousarray(weight.T), bias) for weight, bias in self.layers]
+        self._layers = [Layer.of(weight, bias) for weight, bias in self.layers]
 
     def __repr__(self) -> str:
         widths = " -> ".join(map(str, self.widths))
@@ -76,11 +76,13 @@ class DeployedModel:
             x: feature rows, [rows, features]: an array (a memory map is read in blocks) or a SciPy sparse matrix.
         """
         scores = self._forward(x, len(self.layers))
-        finite = np.isfinite(scores).all(axis=1)
-        if not finite.all():
-            raise GsscError(
-                f"row {int(np.argmin(finite))} has a NaN, infinite or far too large feature: mend or drop it"
-            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = scores.sum()
+        if not np.isfinite(total):  # one number to look at; which row it is matters only then
+            finite = np.isfinite(scores).all(axis=1)
+            if not finite.all():
+                row = int(np.argmin(finite))
+                raise GsscError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
         return scores
 
     def embed(self, x: Any) -> np.ndarray:
