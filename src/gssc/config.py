@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -55,7 +56,8 @@ class ModelConfig:
         mix_at: where an edge's two ends are mixed (Eq. 8): ``first`` pre-activation (released program) or
             ``last`` hidden layer (text).
         mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
-            shared vector on the mixed layer), ``random`` (uniform), ``off`` (beta = 1, the ablation).
+            shared vector on the mixed layer, both directions of an edge on their own), ``random`` (uniform), ``off``
+            (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
         mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
     """
 
@@ -104,6 +106,8 @@ class SparsifierConfig:
         name: ``str_sparse`` or ``none`` (every edge, always; the ablation).
         hidden: width of the scoring space.
         maps: linear maps from features to scores: 1 (text) or 2 in a row (released program).
+        score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid
+            from saturating on dense features.
         alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A.
         temperature: tau of the relaxed sample.
         noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel
@@ -118,6 +122,7 @@ class SparsifierConfig:
     name: Literal["str_sparse", "none"] = "str_sparse"
     hidden: int = 256
     maps: Literal[1, 2] = 2
+    score: Literal["dot", "mean"] = "dot"
     alpha: float = 0.1
     temperature: float = 0.5
     noise: Literal["logistic", "gumbel"] = "logistic"
@@ -143,7 +148,8 @@ class TrainConfig:
         patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
             separately.
         select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
-        normalize: ``row`` divides each feature row by its sum, in training and in the deployed model.
+        normalize: ``row`` divides each feature row by the sum of its absolute values, in training and in the
+            deployed model.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
     """
@@ -180,10 +186,49 @@ class Config:
     sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
 
+    def check(self) -> None:
+        """Refuse numbers that cannot work, by name."""
+        for place, (low, high) in RANGES.items():
+            section, name = place.split(".")
+            value = getattr(getattr(self, section), name)
+            if not low <= value <= high:  # NaN fails too
+                limit = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+                raise GsscError(f"{place} is {value}; it must be {limit}")
+        if self.train.epochs + self.train.warmup_epochs == 0:
+            raise GsscError("train.epochs and train.warmup_epochs are both 0: nothing would be trained")
+
     def to_dict(self) -> Settings:
         """As nested plain values, for YAML and JSON."""
         return asdict(self)
 
+
+# The least and the greatest value of every number in a Config.
+RANGES = {
+    "data.split_seed": (0, math.inf),
+    "model.hidden": (1, math.inf),
+    "model.layers": (1, math.inf),
+    "model.dropout": (0, 0.99),
+    "model.mix_floor": (0, 1),
+    "objective.negative_weight": (0, math.inf),
+    "objective.center_weight": (0, math.inf),
+    "objective.center_nodes": (2, math.inf),
+    "sparsifier.hidden": (1, math.inf),
+    "sparsifier.alpha": (0, 1),
+    "sparsifier.temperature": (1e-3, math.inf),
+    "sparsifier.pretrain_epochs": (0, math.inf),
+    "sparsifier.lr": (0, math.inf),
+    "sparsifier.weight_decay": (0, math.inf),
+    "train.epochs": (0, math.inf),
+    "train.warmup_epochs": (0, math.inf),
+    "train.batch_size": (1, math.inf),
+    "train.max_batches": (0, math.inf),
+    "train.lr": (0, math.inf),
+    "train.mix_lr": (0, math.inf),
+    "train.weight_decay": (0, math.inf),
+    "train.patience": (1, math.inf),
+    "train.seed": (0, math.inf),
+    "train.threads": (1, math.inf),
+}
 
 SECTIONS = {section.name: section.default_factory for section in fields(Config)}
 
@@ -202,7 +247,9 @@ def parse_config(*layers: Settings) -> Config:
             if not isinstance(values, dict):
                 raise GsscError(f"settings section {name!r} must hold named values, not {values!r}")
             merged[name].update(values)
-    return Config(**{name: _parse_section(name, values) for name, values in merged.items()})
+    config = Config(**{name: _parse_section(name, values) for name, values in merged.items()})
+    config.check()
+    return config
 
 
 def _parse_section(name: str, values: Settings) -> Any:
@@ -218,7 +265,7 @@ def _parse_section(name: str, values: Settings) -> Any:
         parsed = parser.parse_object({name: values})
     except ArgumentError as error:
         raise GsscError(f"wrong value in settings section {name!r}: {' '.join(str(error).split())}") from None
-    return parser.instantiate_classes(parsed)[name]
+    return section(**parsed[name].as_dict())
 
 
 def read_settings(path: str | Path) -> Settings:

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from gssc.config import ModelConfig
 from gssc.deploy import DeployedModel
+from gssc.features import FeatureTable
 from gssc.models.blocks import Block, dropout_mask
 from gssc.models.str_contrast import STRContrast
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch, EdgeBatches
-from gssc.train.features import FeatureTable
 
 NODES, FEATURES, CLASSES = 12, 5, 3
 SMALL = ModelConfig(hidden=6, dropout=0.0)

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 import torch
 
 from gssc.config import SparsifierConfig
+from gssc.features import SparseRows
 from gssc.sparsify import str_sparse
 from gssc.sparsify.str_sparse import STRSparse, sample_edges
-from gssc.train.features import SparseRows
 
 EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, -1.0]])

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gssc.features import FeatureTable, SparseRows
 from gssc.train.batches import EdgeBatch, EdgeBatches
-from gssc.train.features import FeatureTable, SparseRows
 
 # A star: node 0 with 1, 2, 3, both directions of each edge; node 4 stands alone.
 STAR = np.array([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])

@@ -1,4 +1,4 @@
-"""The parts between linear maps: batch norm by role, activation, dropout; and the linear map that takes sparse rows.
+"""The parts between linear maps: batch norm by role, activation, dropout.
 
 They are written out with their gradients because they, and not the matrix products, would otherwise take most of an
 epoch on a CPU.
@@ -14,31 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.config import ModelConfig
-from gssc.train.features import Rows, product
 
 LEAKY_SLOPE = 0.01
 NORM_EPS = 1e-5
 NORM_MOMENTUM = 0.1
-
-
-class RowLinear(nn.Module):
-    """The first layer: a linear map that takes dense and sparse rows alike. Its weight is stored as [in, out]."""
-
-    def __init__(self, inputs: int, outputs: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(inputs, outputs))
-        self.bias = nn.Parameter(torch.empty(outputs))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """The same start as :class:`torch.nn.Linear`."""
-        bound = self.weight.shape[0] ** -0.5
-        nn.init.uniform_(self.weight, -bound, bound)
-        nn.init.uniform_(self.bias, -bound, bound)
-
-    def forward(self, rows: Rows) -> Tensor:
-        """Rows [n, in] to [n, out]."""
-        return product(rows, self.weight) + self.bias
 
 
 class RoleNorm(nn.Module):

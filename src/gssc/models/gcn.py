@@ -6,8 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.extras import require
-from gssc.models.blocks import RowLinear
-from gssc.train.features import Rows
+from gssc.features import RowLinear, Rows
 
 
 class GCN(nn.Module):

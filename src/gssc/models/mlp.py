@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.models.blocks import RowLinear
-from gssc.train.features import Rows
+from gssc.features import RowLinear, Rows
 
 
 class MLP(nn.Module):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gssc.config import ModelConfig
-from gssc.models.blocks import Block, RowLinear
-from gssc.train.batches import EdgeBatch
-from gssc.train.features import Rows
+from gssc.features import RowLinear, Rows
+from gssc.models.blocks import Block
+
+if TYPE_CHECKING:
+    from gssc.train.batches import EdgeBatch
 
 
 @dataclass
@@ -165,7 +167,7 @@ class STRContrast(nn.Module):
             else:
                 weight, bias = maps[place + 1]
                 maps[place + 1] = weight * factor, bias + weight @ offset
-        return [(weight.contiguous().numpy(), bias.numpy()) for weight, bias in maps]
+        return [(weight.numpy().copy(order="C"), bias.numpy().copy()) for weight, bias in maps]
 
 
 def pair_logits(endpoint_logits: Tensor, side_logits: Tensor, batch: EdgeBatch) -> PairLogits:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gssc.config import SparsifierConfig
-from gssc.models.blocks import RowLinear
-from gssc.train.features import Rows, product
+from gssc.features import RowLinear, Rows, product
 
 CHUNK = 16384
 MARGIN = 1e-6
@@ -55,7 +54,8 @@ class STRSparse(nn.Module):
 
     def keep_probability(self, rows: Rows, edges: Tensor) -> Tensor:
         """M of each edge [E], given the rows of all nodes that ``edges`` [2, E] points to."""
-        likely = torch.sigmoid(_EdgeDots.apply(self._score_space(rows), edges))
+        scores = _EdgeDots.apply(self._score_space(rows), edges)
+        likely = torch.sigmoid(scores / self.config.hidden if self.config.score == "mean" else scores)
         return (1 - self.config.alpha) * likely + self.config.alpha
 
     def _score_space(self, rows: Rows) -> Tensor:
@@ -81,4 +81,4 @@ def sample_edges(probability: Tensor, temperature: float, noise: str, rng: np.ra
         perturbed = inside.log() - (-uniform.log()).log()
     soft = torch.sigmoid(perturbed / temperature)
     hard = (soft > 0.5).to(soft.dtype)
-    return hard + soft - soft.detach()
+    return hard + (soft - soft.detach())

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.train.features import FeatureTable, Rows
+from gssc.features import FeatureTable, Rows
 
 
 @dataclass
@@ -23,7 +23,8 @@ class EdgeBatch:
     Attributes:
         rows: feature rows of the nodes of this batch, each node once, [U, d].
         source, target: positions of both ends in ``rows``, [B].
-        negative: positions of one drawn non-neighbour a pair, [B]; None when none are drawn.
+        negative: positions of one node drawn a pair, [B]; None when none are drawn. Like the released program, this
+            does not check that it is no neighbour: in a sparse graph it rarely is.
         negatives_in_batch: the endpoints of other pairs of the batch serve as negatives.
         labels: training labels of both ends, -1 or NaN where unknown, [2, B] or [2, B, T].
         index: which of the pairs given to :class:`EdgeBatches` these are, [B].

@@ -49,7 +49,7 @@ def module_state(module: nn.Module) -> dict[str, Tensor]:
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Adam's moments and step counts as named tensors."""
     state = optimizer.state_dict()["state"]
-    return {f"{index}.{name}": value for index, entry in state.items() for name, value in entry.items()}
+    return {f"{index}.{name}": value.clone() for index, entry in state.items() for name, value in entry.items()}
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:

@@ -6,6 +6,8 @@ source i, index 1 the target j.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,15 +19,17 @@ def pair_smoothness(
     negative_logits: Tensor | None,
     negative_weight: float = 1.0,
     bounded: bool = True,
+    multilabel: bool = False,
 ) -> Tensor:
     """l_ij of Eq. 9 for every pair of a batch, in the sampled form of Eq. 11; D is the mean squared error.
 
     Args:
         endpoint_logits: y of both ends, [2, B, C].
         mixed_logits: z of the points i->j and j->i, [2, B, C].
-        negative_logits: z of one non-neighbour a pair, [B, C]; None for no negatives.
+        negative_logits: z of one sampled node a pair, [B, C]; None for no negatives.
         negative_weight: weight of the negative term.
         bounded: compare probabilities, not logits, with the negatives.
+        multilabel: the probabilities are those of separate binary tasks, not of classes.
 
     Returns:
         One value a pair, [B].
@@ -34,7 +38,8 @@ def pair_smoothness(
     if negative_logits is None or negative_weight == 0:
         return pull
     if bounded:
-        endpoint_logits, negative_logits = endpoint_logits.softmax(-1), negative_logits.softmax(-1)
+        to_probability = torch.sigmoid if multilabel else partial(torch.softmax, dim=-1)
+        endpoint_logits, negative_logits = to_probability(endpoint_logits), to_probability(negative_logits)
     push = (endpoint_logits - negative_logits).square().mean(-1).sum(0)
     return pull - negative_weight * push
 
@@ -43,6 +48,10 @@ def classification(
     endpoint_logits: Tensor, mixed_logits: Tensor, labels: Tensor, class_weight: Tensor | None = None
 ) -> Tensor:
     """Eq. 12: cross entropy of labelled endpoints on y, and of the neighbour side z against the endpoint's label.
+
+    The neighbour side is the mixed point, as in the released program; with beta = 1 it is the neighbour itself, as in
+    the text. Both programs' means are over labelled ends, where the text divides by the batch size: few labelled ends
+    in a batch then weigh as much as many.
 
     Args:
         endpoint_logits: y of both ends, [2, B, C].
@@ -111,18 +120,22 @@ def homophily_share(weights: Tensor, agree: Tensor) -> Tensor:
 def homophily_ratio(weights: Tensor, agree: Tensor) -> Tensor:
     """Mean weight of disagreeing kept edges over that of agreeing ones; to be minimised.
 
-    The same aim as Eq. 16 with the two kinds of edges given equal say, however rare one of them is.
+    The same aim as Eq. 16 with the two kinds of edges given equal say, however rare one of them is. Only kept edges get
+    a gradient, and the value itself is always one (zero when one kind is missing): it is the gradient that matters.
     """
     kept = weights.detach() > 0.5
     disagreeing, agreeing = kept * (1 - agree), kept * agree
-    mean_of = [(weights * kind).sum() / kind.sum().clamp(min=1e-12) for kind in (disagreeing, agreeing)]
     if disagreeing.sum() == 0 or agreeing.sum() == 0:
         return weights.sum() * 0
-    return mean_of[0] / mean_of[1].clamp(min=1e-12)
+    return ((weights * disagreeing).sum() / disagreeing.sum()) / ((weights * agreeing).sum() / agreeing.sum())
 
 
 def masked_smoothness(weights: Tensor, pair_losses: Tensor) -> Tensor:
-    """Eq. 14: the smoothness loss multiplied by g'. Minimising it empties the edge set; kept to show that it does."""
+    """Eq. 14: the smoothness loss multiplied by g'; kept because the paper shows that it fails.
+
+    Every edge whose loss is positive is better dropped than learned, so minimising it drives the edge set towards the
+    empty one. Bounded negatives can make the loss of a good edge negative; without negatives the collapse is plain.
+    """
     return (weights * pair_losses).mean()
 
 

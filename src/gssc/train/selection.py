@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from gssc.train.checkpoint import State
@@ -58,6 +59,5 @@ class BestEpoch:
         return self.validation and self.epochs_since >= self.patience
 
     def _merit(self, record: Epoch) -> tuple[float, ...]:
-        if self.select == "loss":
-            return (-record.val_loss,)
-        return (record.val_accuracy, -record.val_loss)
+        accuracy, loss = (-math.inf if math.isnan(x) else x for x in (record.val_accuracy, -record.val_loss))
+        return (loss,) if self.select == "loss" else (accuracy, loss)

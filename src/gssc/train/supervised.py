@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.evaluate.metrics import accuracy
+from gssc.features import FeatureTable
 from gssc.graph import Graph
-from gssc.train.features import FeatureTable
 
 
 def both_directions(edges: np.ndarray) -> Tensor:

@@ -1,4 +1,4 @@
-"""Feature rows: the only way training looks at features, so that where they live is decided here alone."""
+"""Feature rows: the only way models look at features, so that where they live is decided here alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class SparseRows:
@@ -67,12 +67,32 @@ def product(rows: Rows, weight: Tensor) -> Tensor:
     return rows @ weight
 
 
+class RowLinear(nn.Module):
+    """The first layer: a linear map that takes dense and sparse rows alike. Its weight is stored as [in, out]."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The same start as :class:`torch.nn.Linear`."""
+        bound = self.weight.shape[0] ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, rows: Rows) -> Tensor:
+        """Rows [n, in] to [n, out]."""
+        return product(rows, self.weight) + self.bias
+
+
 class FeatureTable:
     """All feature rows of a graph: dense, CSR or memory-mapped; hands out the rows a batch needs.
 
     Args:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
-        normalize: ``row`` divides each row by its sum (rows that sum to zero stay as they are).
+        normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are).
     """
 
     def __init__(self, features: Any, normalize: str = "none"):
@@ -102,8 +122,13 @@ class FeatureTable:
     def all(self) -> Rows:
         """Every row at once; built once and kept."""
         if self._all is None:
-            everyone = np.arange(self.shape[0])
-            self._all = SparseRows(self.features) if sp.issparse(self.features) else self.rows(everyone)
+            in_memory = isinstance(self.features, np.ndarray) and self.features.flags.writeable
+            if sp.issparse(self.features):
+                self._all = SparseRows(self.features)
+            elif in_memory and not self.normalize_on_read:
+                self._all = torch.from_numpy(self.features)
+            else:
+                self._all = self.rows(np.arange(self.shape[0]))
         return self._all
 
     def blocks(self, size: int = 65536) -> Iterator[Rows]:
@@ -116,8 +141,12 @@ class FeatureTable:
 
 
 def row_normalized(features: Any) -> Any:
-    """Each row divided by its sum; a row that sums to zero is left alone."""
-    sums = np.asarray(features.sum(axis=1), dtype=np.float64).reshape(-1)
+    """Each row divided by the sum of its absolute values; a row of zeros is left alone.
+
+    For counts and other values that are never negative this is the usual division by the row sum; around zero, where
+    a plain sum may vanish or change sign, it stays harmless.
+    """
+    sums = np.asarray(abs(features).sum(axis=1), dtype=np.float64).reshape(-1)
     factors = np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0).astype(np.float32)
     if sp.issparse(features):
         scaled = features.astype(np.float32, copy=True)

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gssc.train.features import FeatureTable, SparseRows, product, row_normalized
+from gssc.features import FeatureTable, SparseRows, product, row_normalized
 
 # Four nodes: an ordinary row, an all-zero one, one that sums to zero, a negative one.
 FEATURES = np.array([[1, 3, 0], [0, 0, 0], [2, -2, 0], [-1, 0, -1]], dtype=np.float32)
@@ -59,8 +59,8 @@ def test_sparse_gradient_takes_an_expanded_upstream():
 
 
 def test_row_normalisation_by_hand():
-    # (1, 3, 0) sums to 4; zero sums stay as they are; (-1, 0, -1) sums to -2.
-    expected = np.array([[0.25, 0.75, 0], [0, 0, 0], [2, -2, 0], [0.5, 0, 0.5]], dtype=np.float32)
+    # (1, 3, 0) and (2, -2, 0) have absolute sum 4, (-1, 0, -1) has 2; zeros stay as they are.
+    expected = np.array([[0.25, 0.75, 0], [0, 0, 0], [0.5, -0.5, 0], [-0.5, 0, -0.5]], dtype=np.float32)
     assert np.array_equal(row_normalized(FEATURES), expected)
     assert np.array_equal(row_normalized(sp.csr_matrix(FEATURES)).toarray(), expected)
 

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from gssc.config import Config, parse_config, read_settings
+from gssc.errors import GsscError
+from gssc.recipes import PRESETS, preset_settings, recipe, recipe_file, recipe_names
+
+
+def test_later_layers_win_and_the_rest_keeps_its_default() -> None:
+    config = parse_config({"model": {"hidden": 64, "layers": 3}}, {"model": {"hidden": 32}})
+    assert (config.model.hidden, config.model.layers) == (32, 3)
+    assert config.train == Config().train
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"modle": {}}, "unknown settings section 'modle'; did you mean 'model'?"),
+        ({"model": {"hiden": 3}}, "unknown setting model.hiden; did you mean 'hidden'?"),
+        ({"model": {"hidden": "wide"}}, "model.hidden"),
+        ({"model": 3}, "must hold named values"),
+        ({"sparsifier": {"noise": "pink"}}, "noise"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(settings: dict, message: str) -> None:
+    with pytest.raises(GsscError) as caught:
+        parse_config(settings)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_yaml_round_trip(tmp_path) -> None:
+    config = parse_config({"train": {"lr": 0.003, "seed": 9}, "data": {"dataset": "cora"}})
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config.to_dict()))
+    assert parse_config(read_settings(path)) == config
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "a: [", ""])
+def test_yaml_that_holds_no_settings_is_refused(tmp_path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(GsscError, match=r"config\.yaml"):
+        read_settings(path)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_whole_configs(name: str) -> None:
+    parse_config(preset_settings(name))
+
+
+def test_unknown_preset_suggests_the_nearest() -> None:
+    with pytest.raises(GsscError, match="did you mean 'paper'"):
+        preset_settings("papper")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipes_load_name_their_data_and_say_what_to_expect(name: str) -> None:
+    content = recipe_file(name)
+    assert content["dataset"] == name
+    assert recipe(name).data.dataset == name
+    if name == "digits":
+        return
+    expected = content["expected"]
+    assert set(expected) == {"accuracy", "std", "seeds", "tolerance", "paper"}
+    assert 0 < expected["tolerance"] <= 1.5
+    assert len(expected["seeds"]) == 5

@@ -1,0 +1,173 @@
+"""Run folders as people meet them: written whole, resumed after a real kill, refused when they should be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gssc.config import Config, parse_config
+from gssc.data import csbm
+from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
+from gssc.run import Run
+
+FILES = {"config.yaml", "metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "edges.npz"}
+
+
+@pytest.fixture
+def graph_file(tmp_path: Path) -> Path:
+    path = tmp_path / "graph.npz"
+    csbm(nodes=120, seed=3).save(path)
+    return path
+
+
+def settings(graph_file: Path, **train: object) -> Config:
+    schedule = {"epochs": 6, "warmup_epochs": 4, "batch_size": 64, "normalize": "none", **train}
+    return parse_config(
+        {
+            "data": {"graph": str(graph_file)},
+            "model": {"hidden": 16},
+            "sparsifier": {"hidden": 8, "pretrain_epochs": 5},
+            "train": schedule,
+        }
+    )
+
+
+def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None:
+    config = settings(graph_file)
+    run = Run(tmp_path / "run", config)
+    metrics = run.train()
+    assert {path.name for path in run.folder.iterdir()} == FILES
+    assert metrics == json.loads((run.folder / "metrics.json").read_text())
+    expected = {"dataset", "split", "setting", "seed", "val_accuracy", "test_accuracy", "seconds", "epochs"}
+    assert expected | {"edges_kept", "versions"} <= set(metrics)
+    lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    assert len(lines) == metrics["epochs"] == 10
+    best = [line for line in lines if line["best"]][-1]
+    assert best["epoch"] == metrics["best_epoch"]
+    assert best["val_accuracy"] == pytest.approx(metrics["val_accuracy"], abs=1e-6)
+
+    edges = np.load(run.folder / "edges.npz")
+    assert np.array_equal(edges["edge_index"], run.graph.edges)
+    assert ((edges["keep_probability"] > 0) & (edges["keep_probability"] <= 1)).all()
+
+    model = DeployedModel.load(run.folder)
+    logits = run.training.predict_all().numpy()
+    assert np.allclose(model.logits(run.graph.features), logits, atol=1e-5)
+    accuracy = (model.predict(run.graph.features) == run.graph.labels)[run.graph.test].mean()
+    assert accuracy == pytest.approx(metrics["test_accuracy"], abs=1e-6)
+
+
+def test_an_existing_run_is_refused_resumed_or_replaced(graph_file: Path, tmp_path: Path) -> None:
+    config = settings(graph_file)
+    first = Run(tmp_path / "run", config).train()
+    with pytest.raises(GsscError, match="--resume to go on with it or --overwrite"):
+        Run(tmp_path / "run", config)
+    assert Run(tmp_path / "run", config, resume=True).train() == first
+    with pytest.raises(GsscError, match=r"train\.lr was 0\.01, now 0\.5"):
+        Run(tmp_path / "run", settings(graph_file, lr=0.5), resume=True)
+    again = Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True).train()
+    assert again["seed"] == 1
+
+
+def test_a_folder_that_is_no_run_is_left_alone(graph_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("keep me")
+    with pytest.raises(GsscError, match="no run of gssc"):
+        Run(tmp_path / "letters", settings(graph_file), overwrite=True)
+    assert (tmp_path / "letters" / "dear.txt").read_text() == "keep me"
+
+
+def test_a_bad_graph_leaves_no_folder_behind(tmp_path: Path) -> None:
+    (tmp_path / "graph.npz").write_bytes(b"PK not really")
+    with pytest.raises(GsscError):
+        Run(tmp_path / "run", settings(tmp_path / "graph.npz"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_graph_is_not_taken_up(graph_file: Path, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", settings(graph_file))
+    for number, record in enumerate(run.training.epochs()):
+        run._log(record)
+        if number == 3:
+            run._save_checkpoint()
+            break
+    csbm(nodes=120, seed=4).save(graph_file)
+    with pytest.raises(GsscError, match="not the one the run began with"):
+        Run(tmp_path / "run", settings(graph_file), resume=True)
+
+
+def test_a_damaged_checkpoint_says_so(graph_file: Path, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", settings(graph_file))
+    (run.folder / "checkpoint.safetensors").write_bytes(b"half a file")
+    with pytest.raises(GsscError, match="not a checkpoint that can be read"):
+        Run(tmp_path / "run", settings(graph_file), resume=True)
+
+
+TRAIN_WITH_FREQUENT_CHECKPOINTS = """
+import sys
+import gssc.run
+gssc.run.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+from gssc.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("lines_before_kill", [1, 6, 11])
+def test_a_killed_process_resumes_to_the_same_weights(graph_file: Path, tmp_path: Path, lines_before_kill: int) -> None:
+    options = [
+        "--graph", str(graph_file), "--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=5",
+        "--train.epochs=12", "--train.warmup_epochs=5", "--train.batch_size=64", "--train.normalize=none",
+    ]  # fmt: skip
+    command = [sys.executable, "-c", TRAIN_WITH_FREQUENT_CHECKPOINTS, "train", *options]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([*command, "--out", str(whole)], check=True, timeout=300, **quiet)
+
+    process = subprocess.Popen([*command, "--out", str(killed)], **quiet)
+    metrics, deadline = killed / "metrics.jsonl", time.monotonic() + 120
+    while not (metrics.exists() and len(metrics.read_text().splitlines()) >= lines_before_kill):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, "finished before it could be killed"
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (killed / "metrics.json").exists()
+
+    subprocess.run([*command[:3], "train", "--out", str(killed), "--resume"], check=True, timeout=300, **quiet)
+    assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert np.array_equal(
+        np.load(killed / "edges.npz")["keep_probability"], np.load(whole / "edges.npz")["keep_probability"]
+    )
+    epochs = [json.loads(line)["epoch"] for line in metrics.read_text().splitlines()]
+    assert epochs == [json.loads(line)["epoch"] for line in (whole / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_the_seed_decides_every_byte(graph_file: Path, tmp_path: Path) -> None:
+    weights = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        Run(tmp_path / name, settings(graph_file, seed=seed)).train()
+        weights.append((tmp_path / name / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    assert weights[0] != weights[2]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_an_unwritable_place_is_named(graph_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    with pytest.raises(GsscError, match="cannot write"):
+        Run(tmp_path / "closed" / "run", settings(graph_file))
+
+
+def test_a_file_in_the_way_is_named(graph_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(GsscError, match="taken"):
+        Run(tmp_path / "taken" / "run", settings(graph_file))
