@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -124,6 +125,15 @@ def test_the_size_of_a_block_changes_nothing(rows: int, widths: list[int], seed:
         patch.setattr(forward_module, "BLOCK_ROWS", block)
         np.testing.assert_allclose(model.logits(x), whole, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(model.logits(sparse.csr_matrix(x)), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_threads_do_not_share_their_buffers() -> None:
+    model = random_model([20, 64, 64, 3])
+    tables = [np.random.default_rng(seed).random((3000, 20), dtype=np.float32) for seed in range(8)]
+    expected = [model.logits(x) for x in tables]
+    with ThreadPoolExecutor(4) as pool:
+        for found, alone in zip(pool.map(model.logits, tables * 4), expected * 4, strict=True):
+            np.testing.assert_array_equal(found, alone)
 
 
 def test_probabilities_survive_large_logits() -> None:

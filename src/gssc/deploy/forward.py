@@ -7,6 +7,7 @@ one reads it; every layer works in place, in a buffer that all blocks share.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -97,7 +98,8 @@ def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, a
     """Pass rows [n, in], dense or CSR, through layers with an activation between them, and after them if asked."""
     widths = [len(layer.bias) for layer in layers]
     out = np.empty((x.shape[0], widths[-1]), dtype=np.float32)
-    buffers = [np.empty((BLOCK_ROWS, width), dtype=np.float32) for width in widths[:-1]]
+    rows = min(BLOCK_ROWS, x.shape[0])
+    buffers = [_scratch.array(number, rows, width) for number, width in enumerate(widths[:-1])]
     engine = _engine(activation, max(widths))
     with np.errstate(over="ignore", invalid="ignore"):  # the caller finds what overflows in the result
         for start, stop, block in blocks(x, normalize):
@@ -123,6 +125,26 @@ def blocks(x: Any, normalize: bool) -> Iterator[tuple[int, int, Block]]:
             continue
         rows = np.ascontiguousarray(x[start:stop], dtype=np.float32)
         yield start, stop, rows * _factors(rows.sum(axis=1))[:, None] if normalize else rows
+
+
+class _Scratch(threading.local):
+    """Arrays that hold nothing between calls but stay allocated: fresh pages cost as much as an activation.
+
+    Each thread has its own, a few megabytes at the usual widths.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, np.ndarray] = {}
+
+    def array(self, number: int, rows: int, width: int) -> np.ndarray:
+        """Array ``number`` with this shape; whatever was in it is still there."""
+        flat = self.arrays.get(number)
+        if flat is None or flat.size < rows * width:
+            flat = self.arrays[number] = np.empty(rows * width, dtype=np.float32)
+        return flat[: rows * width].reshape(rows, width)
+
+
+_scratch = _Scratch()
 
 
 def is_sparse(x: Any) -> bool:
