@@ -14,7 +14,7 @@ QUICK = ("--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_ep
 
 @pytest.fixture
 def graph_file(tmp_path: Path) -> Path:
-    csbm(nodes=100, seed=1).save(tmp_path / "graph.npz")
+    csbm(nodes=100, degree=4, seed=1).save(tmp_path / "graph.npz")
     return tmp_path / "graph.npz"
 
 
@@ -22,7 +22,7 @@ def test_train_then_predict_rows_the_graph_never_held(gssc, graph_file: Path, tm
     done = gssc("train", "--graph", graph_file, "--out", "runs/mine", *QUICK)
     assert done.returncode == 0, done.stderr
     assert "test accuracy" in done.stdout
-    width = csbm(nodes=100, seed=1).num_features
+    width = csbm(nodes=100, degree=4, seed=1).num_features
     np.savez(tmp_path / "rows.npz", x=np.random.default_rng(0).standard_normal((7, width)).astype(np.float32))
     done = gssc("predict", "runs/mine", "rows.npz", "--out", "predictions.csv")
     assert done.returncode == 0, done.stderr
@@ -30,7 +30,7 @@ def test_train_then_predict_rows_the_graph_never_held(gssc, graph_file: Path, tm
 
 
 def test_no_validation_nodes_trains_the_full_schedule_and_says_so(gssc, tmp_path: Path) -> None:
-    csbm(nodes=60).with_(val=[]).save(tmp_path / "graph.npz")
+    csbm(nodes=60, degree=4).with_(val=[]).save(tmp_path / "graph.npz")
     done = gssc("train", "--graph", "graph.npz", "--out", "run", *QUICK)
     assert done.returncode == 0, done.stderr
     assert "no validation nodes" in done.stderr
@@ -39,7 +39,7 @@ def test_no_validation_nodes_trains_the_full_schedule_and_says_so(gssc, tmp_path
 
 
 def test_a_class_without_training_label_is_refused_only_on_request(gssc, tmp_path: Path) -> None:
-    graph = csbm(nodes=80, classes=3)
+    graph = csbm(nodes=80, degree=4, classes=3)
     lacking = graph.train[graph.labels[graph.train] != 2]
     graph.with_(train=lacking).save(tmp_path / "graph.npz")
     done = gssc("train", "--graph", "graph.npz", "--out", "run", *QUICK)

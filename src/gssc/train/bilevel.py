@@ -303,7 +303,7 @@ def fit(graph: Graph, config: Config | None = None, on_epoch: Callable[[Epoch], 
     >>> from gssc.data import load_dataset
     >>> config = Config()
     >>> config.train.warmup_epochs = config.train.epochs = config.sparsifier.pretrain_epochs = 2
-    >>> run = fit(load_dataset("csbm", nodes=60), config)
+    >>> run = fit(load_dataset("csbm", nodes=60, degree=4), config)
     >>> run.deployed().predict(run.graph.features).shape
     (60,)
     """
