@@ -145,6 +145,8 @@ class TrainConfig:
         mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
         weight_decay: L2 penalty of the classifier.
         schedule: ``constant``, or ``cosine`` down to a hundredth over all epochs.
+        average: decay of the running average of the weights, per step, that predicts and is deployed; 0 uses the
+            weights as they are.
         patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
             separately.
         select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
@@ -162,6 +164,7 @@ class TrainConfig:
     mix_lr: float = 1e-4
     weight_decay: float = 5e-4
     schedule: Literal["constant", "cosine"] = "constant"
+    average: float = 0.0
     patience: int = 50
     select: Literal["accuracy", "loss"] = "accuracy"
     normalize: Literal["row", "none"] = "row"
@@ -225,6 +228,7 @@ RANGES = {
     "train.lr": (0, math.inf),
     "train.mix_lr": (0, math.inf),
     "train.weight_decay": (0, math.inf),
+    "train.average": (0, 0.99999),
     "train.patience": (1, math.inf),
     "train.seed": (0, math.inf),
     "train.threads": (1, math.inf),

@@ -21,6 +21,7 @@ from gssc.graph import Graph
 from gssc.models.str_contrast import STRContrast
 from gssc.sparsify.str_sparse import STRSparse, sample_edges
 from gssc.train import losses
+from gssc.train.averaging import AveragedModel
 from gssc.train.batches import EdgeBatches
 from gssc.train.checkpoint import (
     State,
@@ -69,6 +70,7 @@ class BilevelTraining:
             torch.manual_seed(config.train.seed)
             self.model = STRContrast(graph.num_features, graph.num_classes, config.model)
             self.sparsifier = STRSparse(graph.num_features, config.sparsifier)
+        self.averaged = AveragedModel(self.model, config.train.average)
         self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
         self.sparsifier_optimizer = adam(self.sparsifier.parameters(), config.sparsifier)
 
@@ -108,7 +110,10 @@ class BilevelTraining:
                 seconds=self.seconds,
             )
             if self.best.judge(record):
-                self.best.weights = {"model": module_state(self.model), "sparsifier": module_state(self.sparsifier)}
+                self.best.weights = {
+                    "averaged": module_state(self.averaged.model),
+                    "sparsifier": module_state(self.sparsifier),
+                }
             self.epoch += 1
             if self.epoch == self.config.train.warmup_epochs:
                 self.best.epochs_since = 0
@@ -160,6 +165,7 @@ class BilevelTraining:
             )
             classification = losses.classification(out.endpoints, out.mixed, batch.labels, class_weight)
             descend(smoothness.mean() + classification, self.optimizer)
+            self.averaged.follow()
             pair_losses[kept[batch.index]] = smoothness.detach()
             total += (smoothness.detach().mean().item(), classification.item())
             count += 1
@@ -186,7 +192,7 @@ class BilevelTraining:
     @torch.no_grad()
     def predict_all(self) -> Tensor:
         """y of every node of the graph, unseen ones included, [N, C]."""
-        return torch.cat([self.model.predict(rows) for rows in self.all_rows.blocks()])
+        return torch.cat([self.averaged.model.predict(rows) for rows in self.all_rows.blocks()])
 
     def update_sparsifier(self, weights: Tensor | None, logits: Tensor, pair_losses: Tensor) -> tuple[Tensor, float]:
         """One step of psi; returns the agreement of every pair's pseudo-labels, and the loss."""
@@ -238,7 +244,7 @@ class BilevelTraining:
 
     def restore_best(self) -> None:
         """Put the best epoch's weights in place."""
-        self.model.load_state_dict(self.best.weights["model"])
+        self.averaged.model.load_state_dict(self.best.weights["averaged"])
         self.sparsifier.load_state_dict(self.best.weights["sparsifier"])
 
     def deployed(self) -> DeployedModel:
@@ -246,7 +252,7 @@ class BilevelTraining:
         graph = self.graph
         names = graph.class_names or tuple(str(index) for index in range(graph.num_classes))
         return DeployedModel(
-            layers=self.model.folded_layers(),
+            layers=self.averaged.model.folded_layers(),
             class_names=list(names),
             activation=self.config.model.activation,
             normalize=self.config.train.normalize,
@@ -269,6 +275,7 @@ class BilevelTraining:
         """Everything needed to go on from here, as tensors and JSON-able notes."""
         tensors = {
             "model": module_state(self.model),
+            "averaged": module_state(self.averaged.model),
             "sparsifier": module_state(self.sparsifier),
             "optimizer": optimizer_state(self.optimizer),
             "sparsifier_optimizer": optimizer_state(self.sparsifier_optimizer),
@@ -276,6 +283,7 @@ class BilevelTraining:
         }
         notes = {
             "epoch": self.epoch,
+            "steps": self.averaged.steps,
             "pretrained": self.pretrained,
             "seconds": self.seconds,
             "epochs_since_best": self.best.epochs_since,
@@ -287,6 +295,8 @@ class BilevelTraining:
     def restore(self, tensors: State, notes: dict[str, Any]) -> None:
         """Take up a state of :meth:`state`."""
         self.model.load_state_dict(tensors["model"])
+        self.averaged.model.load_state_dict(tensors["averaged"])
+        self.averaged.steps = notes["steps"]
         self.sparsifier.load_state_dict(tensors["sparsifier"])
         restore_optimizer(self.optimizer, tensors.get("optimizer", {}))
         restore_optimizer(self.sparsifier_optimizer, tensors.get("sparsifier_optimizer", {}))
