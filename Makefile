@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 # One worker a core; each worker keeps to one thread, so that tests do not fight over the cores.
 PYTEST_ARGS ?= -q -n auto
 
-.PHONY: install demo test lint format bench clean
+.PHONY: install demo test lint format bench docs clean
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
@@ -38,5 +39,13 @@ bench: export OMP_NUM_THREADS = 1
 bench: $(STAMP)
 	for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
+# Pages in docs/_build; a warning is an error.
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
