@@ -78,6 +78,8 @@ class ObjectiveConfig:
     """The classifier's loss, Eq. 9 to 13.
 
     Args:
+        smoothness_weight: weight of the smoothness loss beside the classification loss; 1 in the paper. Less of it
+            suits graphs whose edges mostly join different classes.
         negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
             distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
             (released program), ``none`` (the ablation).
@@ -90,6 +92,7 @@ class ObjectiveConfig:
         center_nodes: at most this many nodes take part in that step, so that it never needs the whole graph.
     """
 
+    smoothness_weight: float = 1.0
     negatives: Literal["in_batch", "degree", "uniform", "none"] = "uniform"
     negative_weight: float = 1.0
     bounded: bool = True
@@ -212,6 +215,7 @@ RANGES = {
     "model.layers": (1, math.inf),
     "model.dropout": (0, 0.99),
     "model.mix_floor": (0, 1),
+    "objective.smoothness_weight": (0, math.inf),
     "objective.negative_weight": (0, math.inf),
     "objective.center_weight": (0, math.inf),
     "objective.center_nodes": (2, math.inf),

@@ -15,7 +15,7 @@ from torch import Tensor
 from gssc.config import ModelConfig
 from gssc.deploy import DeployedModel
 from gssc.features import FeatureTable
-from gssc.models.blocks import Block, dropout_mask
+from gssc.models.blocks import Block, dropout_mask, mix_ends
 from gssc.models.str_contrast import STRContrast
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch, EdgeBatches
@@ -363,3 +363,14 @@ def test_prediction_drops_nothing():
 
 def test_repr_tells_the_widths():
     assert repr(a_model(replace(SMALL, layers=3))) == "STRContrast(5 -> 6 -> 6 -> 6 -> 3)"
+
+
+def test_mixing_both_ends_equals_the_formula_in_value_and_gradient():
+    ends = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    beta = torch.rand(2, 5, dtype=torch.float64, requires_grad=True)
+    by_hand = torch.stack(
+        [(1 - beta[0, :, None]) * ends[0] + beta[0, :, None] * ends[1],
+         (1 - beta[1, :, None]) * ends[1] + beta[1, :, None] * ends[0]]
+    )  # fmt: skip
+    assert torch.allclose(mix_ends(ends, beta), by_hand)
+    assert torch.autograd.gradcheck(mix_ends, (ends, beta))

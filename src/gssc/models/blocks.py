@@ -94,6 +94,35 @@ class _ActivateAndDrop(torch.autograd.Function):
         return torch.ops.aten.leaky_relu_backward(grad * mask, out, ctx.slope, True), None, None
 
 
+class _MixEnds(torch.autograd.Function):
+    """Both directions at once, with no flipped copies on the way there or back."""
+
+    @staticmethod
+    def forward(ctx: Any, ends: Tensor, beta: Tensor) -> Tensor:
+        ctx.save_for_backward(ends, beta)
+        mixed = torch.empty_like(ends)
+        for near, far in ((0, 1), (1, 0)):
+            torch.lerp(ends[near], ends[far], beta[near].unsqueeze(1), out=mixed[near])
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        ends, beta = ctx.saved_tensors
+        to_ends = grad * (1 - beta).unsqueeze(2)
+        for near, far in ((0, 1), (1, 0)):
+            to_ends[far].addcmul_(grad[near], beta[near].unsqueeze(1))
+        if not ctx.needs_input_grad[1]:
+            return to_ends, None
+        step = ends[1] - ends[0]
+        to_beta = torch.einsum("bf,dbf->db", step, grad)
+        return to_ends, to_beta * to_beta.new_tensor([[1.0], [-1.0]])
+
+
+def mix_ends(ends: Tensor, beta: Tensor) -> Tensor:
+    """(1 - beta) * end + beta * other end, for both ends of every pair, [2, B, width] with beta [2, B]."""
+    return _MixEnds.apply(ends, beta)
+
+
 class Block(nn.Module):
     """Batch norm, activation and dropout between two linear maps, for rows grouped by role."""
 

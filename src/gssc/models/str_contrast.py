@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gssc.config import ModelConfig
 from gssc.features import RowLinear, Rows
-from gssc.models.blocks import Block
+from gssc.models.blocks import Block, mix_ends
 
 if TYPE_CHECKING:
     from gssc.train.batches import EdgeBatch
@@ -123,19 +123,18 @@ class STRContrast(nn.Module):
 
     def _mixed(self, ends: Tensor, batch: EdgeBatch, rng: np.random.Generator) -> Tensor:
         """Eq. 8 in both directions: near the other end by ``beta``, [2, B, width]."""
-        other = ends.flip(0)
         if self.config.mix_by == "off":
-            return other
-        beta = self.config.mix_floor + (1 - self.config.mix_floor) * self._beta(ends, other, batch, rng)
-        return torch.lerp(ends, other, beta.unsqueeze(-1))
+            return ends.flip(0)
+        beta = self.config.mix_floor + (1 - self.config.mix_floor) * self._beta(ends, batch, rng)
+        return mix_ends(ends, beta)
 
-    def _beta(self, ends: Tensor, other: Tensor, batch: EdgeBatch, rng: np.random.Generator) -> Tensor:
+    def _beta(self, ends: Tensor, batch: EdgeBatch, rng: np.random.Generator) -> Tensor:
         if self.config.mix_by == "own_net":
             return self.mix(batch).expand(2, -1)
         if self.config.mix_by == "random":
             return torch.from_numpy(rng.random((2, len(batch)), dtype=np.float32))
-        own, neighbour = self.mix_vector.weight[0].chunk(2)
-        return torch.sigmoid(ends @ own + other @ neighbour)
+        scores = ends @ self.mix_vector.weight.view(2, -1).T  # of each end in the role of i and of j, [2, B, 2]
+        return torch.sigmoid(scores[..., 0] + scores[..., 1].flip(0))
 
     def predict(self, rows: Rows) -> Tensor:
         """y of feature rows with no graph in sight, [n, C]."""

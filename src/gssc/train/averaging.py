@@ -8,7 +8,6 @@ from typing import Generic, TypeVar
 import torch
 from torch import nn
 
-
 Model = TypeVar("Model", bound=nn.Module)
 
 

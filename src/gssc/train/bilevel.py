@@ -31,6 +31,7 @@ from gssc.train.checkpoint import (
     restore_rng,
     rng_state,
 )
+from gssc.train.memory import reuse_freed_memory
 from gssc.train.selection import BestEpoch, Epoch
 
 
@@ -51,6 +52,7 @@ class BilevelTraining:
             )
         seen, self.seen_nodes = graph.training_view()
         torch.set_num_threads(config.train.threads)
+        reuse_freed_memory()
         self.rng = np.random.Generator(np.random.SFC64(config.train.seed))
 
         self.all_rows = FeatureTable(graph.features, config.train.normalize)
@@ -164,7 +166,7 @@ class BilevelTraining:
                 self.graph.is_multilabel,
             )
             classification = losses.classification(out.endpoints, out.mixed, batch.labels, class_weight)
-            descend(smoothness.mean() + classification, self.optimizer)
+            descend(objective.smoothness_weight * smoothness.mean() + classification, self.optimizer)
             self.averaged.follow()
             pair_losses[kept[batch.index]] = smoothness.detach()
             total += (smoothness.detach().mean().item(), classification.item())
