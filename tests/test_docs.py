@@ -1,0 +1,185 @@
+"""The pages are run: Python blocks, gssc commands and links of README.md and docs/*.md.
+
+Blocks of a page share a folder and a namespace and run in order. A comment right before a block changes that:
+
+    <!-- skip: reason -->   not run; for make, pip and real data sets only
+    <!-- data: cora -->     run on its own, where GSSC_DATA_ROOT has this data set
+    <!-- file: nodes.csv -->  saved under this name, for the commands that follow
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+
+from gssc.cli.main import main
+from gssc.config import SECTIONS
+from gssc.data import DATASETS
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"<!-- (?P<kind>skip|data|file): (?P<value>.+?) -->\s*\Z")
+
+
+@dataclass
+class Block:
+    """A fenced block of a page, and what the comment before it says."""
+
+    page: Path
+    line: int
+    language: str
+    body: str
+    kind: str | None
+    value: str | None
+
+    @property
+    def where(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    def commands(self) -> list[list[str]]:
+        """The arguments of each gssc command, with continued lines joined and comments cut."""
+        lines = self.body.replace("\\\n", " ").splitlines()
+        parsed = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines]
+        return [words for words in parsed if words]
+
+    def run(self, namespace: dict[str, object]) -> None:
+        if self.kind == "file":
+            assert self.value is not None
+            Path(self.value).write_text(self.body, encoding="utf-8")
+        elif self.language == "python":
+            # Line numbers of a failure are those of the page.
+            exec(compile("\n" * self.line + self.body, str(self.page), "exec"), namespace)
+        else:
+            for words in self.commands():
+                assert words[0] == "gssc", f"{self.where}: only gssc commands are run; add <!-- skip: reason -->"
+                assert main(words[1:]) == 0, f"{self.where}: {shlex.join(words)}"
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        comment = COMMENT.search(text[: match.start()].rstrip("\n"))
+        kind, value = (comment["kind"], comment["value"]) if comment else (None, None)
+        line = text.count("\n", 0, match.start()) + 1
+        found.append(Block(page, line, match["language"], match["body"], kind, value))
+    return found
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+RUNNABLE = [b for b in BLOCKS if b.language in ("python", "console", "bash") or b.kind == "file"]
+ON_DATA = [block for block in RUNNABLE if block.kind == "data"]
+SKIPPED = [block for block in RUNNABLE if block.kind == "skip"]
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+# PyTorch Geometric, which a page imports, still compiles its helpers the old way.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
+@pytest.mark.parametrize("page", [p for p in PAGES if any(b.page == p for b in RUNNABLE)], ids=lambda p: p.name)
+def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSSC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GSSC_DATA_ROOT", raising=False)
+    namespace: dict[str, object] = {"__name__": "page"}
+    for block in RUNNABLE:
+        if block.page == page and block.kind in (None, "file"):
+            block.run(namespace)
+
+
+@pytest.mark.parametrize("block", ON_DATA, ids=lambda block: block.where)
+def test_block_on_real_data_runs(block: Block) -> None:
+    root = os.environ.get("GSSC_DATA_ROOT")
+    if not root or not (Path(root) / str(block.value)).is_dir():
+        pytest.skip(f"needs {block.value} in GSSC_DATA_ROOT")
+    block.run({"__name__": "page"})
+
+
+@pytest.mark.parametrize("block", SKIPPED, ids=lambda block: block.where)
+def test_blocks_that_are_not_run_are_few_and_say_why(block: Block) -> None:
+    assert block.language != "python"
+    assert any(re.match(r"make |pip |\.venv/|gssc train (--\S+ \S+ )*(cora|citeseer)", line)
+               for line in block.body.splitlines()), f"{block.where} could be run"  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), f"{page.name} links to {target}"
+        assert linked.is_relative_to(ROOT), f"{page.name} links out of the repository: {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+            assert anchor in slugs, f"{page.name} links to {target}, but {linked.name} has no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_setting_named_exists(page: Path) -> None:
+    known = {f"{name}.{option.name}" for name, kind in SECTIONS.items() for option in fields(kind)}
+    named = re.findall(rf"`((?:{'|'.join(SECTIONS)})\.[a-z_]+)`", page.read_text(encoding="utf-8"))
+    assert set(named) - {"model.json", "model.safetensors"} <= known
+
+
+def test_every_choice_beside_a_setting_exists() -> None:
+    """Prose such as "`model.mix_by` = `off`" names values that the setting takes."""
+    tables = load_tables()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for setting, value in re.findall(r"`(\w+\.\w+)`\s+=\s+`(\w+)`", text):
+            section, option = setting.split(".")
+            values = tables.settings(section)
+            row = next(line for line in values.splitlines() if line.startswith(f"| `{setting}`"))
+            assert f"`{value}`" in row.split(" | ")[2], f"{page.name}: {option} does not take {value}"
+
+
+def test_settings_page_has_every_section_and_every_option_a_meaning() -> None:
+    tables = load_tables()
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    for section, kind in SECTIONS.items():
+        assert f"{{gssc-table}} settings {section}\n" in page
+        rows = tables.settings(section).splitlines()[2:]
+        assert len(rows) == len(fields(kind))
+        assert all(row.rsplit(" | ", 1)[1].strip(" |") for row in rows)
+
+
+def test_generated_tables_name_every_data_set_and_what_presets_change() -> None:
+    tables = load_tables()
+    listed = tables.datasets()
+    assert all(f"| `{name}` |" in listed for name in DATASETS)
+    assert "`model.mix_at`" in tables.presets()
+    assert len({line.count(" | ") for line in tables.presets().splitlines()}) == 1
+    protocols = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
+    assert [name for name in DATASETS if f"`{name}`" not in protocols] == []
+
+
+def test_module_map_names_every_module() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    tree = next(block.body for block in blocks_of(ROOT / "README.md") if block.body.startswith("src/gssc/"))
+    items = [item for item in (ROOT / "src" / "gssc").iterdir() if not item.name.startswith(("_", "."))]
+    names = {f"{item.name}/" if item.is_dir() else item.name for item in items if item.suffix in ("", ".py")}
+    assert [name for name in sorted(names - {"py.typed"}) if name not in tree] == []
+    assert "## Results" in readme
+
+
+def load_tables():
+    spec = importlib.util.spec_from_file_location("docs_tables", ROOT / "docs" / "_ext" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
