@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from gssc.cli.main import main
-from gssc.config import SECTIONS
+from gssc.config import SECTIONS, Config
 from gssc.data import DATASETS
 
 ROOT = Path(__file__).parent.parent
@@ -168,12 +168,15 @@ def test_generated_tables_name_every_data_set_and_what_presets_change() -> None:
 
 
 def test_module_map_names_every_module() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     tree = next(block.body for block in blocks_of(ROOT / "README.md") if block.body.startswith("src/gssc/"))
     items = [item for item in (ROOT / "src" / "gssc").iterdir() if not item.name.startswith(("_", "."))]
     names = {f"{item.name}/" if item.is_dir() else item.name for item in items if item.suffix in ("", ".py")}
     assert [name for name in sorted(names - {"py.typed"}) if name not in tree] == []
-    assert "## Results" in readme
+
+
+def test_the_one_default_that_the_readme_tells_is_so() -> None:
+    assert "`train.threads` is part of the settings and is 1\n" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert Config().train.threads == 1
 
 
 def load_tables():

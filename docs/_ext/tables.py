@@ -57,10 +57,9 @@ def datasets() -> str:
     rows = []
     for entry in DATASETS.values():
         sizes = [f"{size:,}" for size in entry.sizes] if entry.sizes else ["any"] * 4
-        default = f"`{entry.default_split}`"
-        others = ", ".join(f"`{split}`" for split in entry.splits if split != entry.default_split)
-        rows.append((f"`{entry.name}`", *sizes, default, others, entry.licence))
-    return table(("name", "nodes", "edges", "features", "classes", "default split", "other splits", "licence"), rows)
+        offered = ", ".join(f"`{split}`" for split in entry.splits)
+        rows.append((f"`{entry.name}`", *sizes, f"`{entry.default_split}`", offered, entry.licence))
+    return table(("name", "nodes", "edges", "features", "classes", "default split", "splits", "licence"), rows)
 
 
 def recipes() -> str:
