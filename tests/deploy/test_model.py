@@ -32,7 +32,7 @@ def by_torch(model: DeployedModel, x: np.ndarray) -> np.ndarray:
     """The same network, written down in torch and in double precision."""
     h = torch.from_numpy(np.asarray(x, dtype=np.float64))
     if model.normalize == "row":
-        sums = h.sum(dim=1, keepdim=True)
+        sums = h.abs().sum(dim=1, keepdim=True)
         h = torch.where(sums == 0, h, h / torch.where(sums == 0, torch.ones_like(sums), sums))
     for number, (weight, bias) in enumerate(model.layers):
         h = torch.nn.functional.linear(h, torch.from_numpy(weight).double(), torch.from_numpy(bias).double())
@@ -285,3 +285,11 @@ def test_weights_that_contradict_a_recomputed_digest(model: DeployedModel, tmp_p
         (tmp_path / "model.json").write_text(json.dumps({**changed, "digest": store._digest(changed)}))
         with pytest.raises(GsscError, match=message):
             DeployedModel.load(tmp_path)
+
+
+def test_rows_around_zero_are_divided_by_their_absolute_sum() -> None:
+    identity = DeployedModel([(np.eye(2, dtype=np.float32), np.zeros(2, np.float32))], ["a", "b"], normalize="row")
+    rows = np.array([[1.0, -3.0], [0.0, 0.0], [-2.0, 2.0]])
+    expected = np.array([[0.25, -0.75], [0.0, 0.0], [-0.5, 0.5]], dtype=np.float32)
+    assert np.array_equal(identity.logits(rows), expected)
+    assert np.array_equal(identity.logits(sp.csr_matrix(rows)), expected)

@@ -116,7 +116,7 @@ def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, a
 
 
 def blocks(x: Any, normalize: bool) -> Iterator[tuple[int, int, Block]]:
-    """Consecutive float32 rows, divided by their sums if asked, with the numbers of the first and of the next one."""
+    """Consecutive float32 rows, divided by their absolute sums if asked, with the numbers of the first and the next."""
     sparse = is_sparse(x)
     for start in range(0, x.shape[0], BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, x.shape[0])
@@ -124,7 +124,7 @@ def blocks(x: Any, normalize: bool) -> Iterator[tuple[int, int, Block]]:
             yield start, stop, _sparse_block(x, start, stop, normalize)
             continue
         rows = np.ascontiguousarray(x[start:stop], dtype=np.float32)
-        yield start, stop, rows * _factors(rows.sum(axis=1))[:, None] if normalize else rows
+        yield start, stop, rows * _factors(np.abs(rows).sum(axis=1))[:, None] if normalize else rows
 
 
 class _Scratch(threading.local):
@@ -167,7 +167,7 @@ def _sparse_block(x: Any, start: int, stop: int, normalize: bool) -> SparseBlock
     if normalize:
         lengths = np.diff(indptr)
         filled = lengths > 0  # empty rows have no sum to divide by, and reduceat would misread them
-        sums = np.add.reduceat(data, indptr[:-1][filled]) if len(data) else data
+        sums = np.add.reduceat(np.abs(data), indptr[:-1][filled]) if len(data) else data
         data = data * np.repeat(_factors(sums), lengths[filled])
     return SparseBlock(data, x.indices[first:last], indptr, x.shape[1])
 

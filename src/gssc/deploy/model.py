@@ -25,7 +25,7 @@ class DeployedModel:
         layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
         class_names: one name an output; for multi-label targets, one a task.
         activation: between the layers: ``relu``, or ``leaky_relu`` with slope 0.01.
-        normalize: ``row`` divides each feature row by its sum (rows that sum to zero stay as they are).
+        normalize: ``row`` divides each feature row by the sum of its absolute values (rows of zeros stay as they are).
         task: ``multiclass`` gives probabilities that sum to one, ``multilabel`` one for each task.
         temperature: logits are divided by it before they become probabilities.
         feature_names: columns of a table the features are taken from, in order, if they have names.
