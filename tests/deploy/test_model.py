@@ -292,4 +292,4 @@ def test_rows_around_zero_are_divided_by_their_absolute_sum() -> None:
     rows = np.array([[1.0, -3.0], [0.0, 0.0], [-2.0, 2.0]])
     expected = np.array([[0.25, -0.75], [0.0, 0.0], [-0.5, 0.5]], dtype=np.float32)
     assert np.array_equal(identity.logits(rows), expected)
-    assert np.array_equal(identity.logits(sp.csr_matrix(rows)), expected)
+    assert np.array_equal(identity.logits(sparse.csr_matrix(rows)), expected)
