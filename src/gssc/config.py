@@ -136,6 +136,22 @@ class SparsifierConfig:
 
 
 @dataclass
+class ConsolidateConfig:
+    """The last phase: cheap epochs towards what recent epochs and the neighbourhood agree on.
+
+    Args:
+        epochs: epochs over single nodes, no pairs, with the learning rate falling to zero; 0 leaves the phase out, and
+            then the best epoch by validation is kept (text, released program). With it, its last epoch is kept.
+        decay: of the running mean of predictions, per epoch.
+        steps: rounds of averaging that mean over neighbours, in proportion to agreement.
+    """
+
+    epochs: int = 30
+    decay: float = 0.97
+    steps: int = 1
+
+
+@dataclass
 class TrainConfig:
     """The schedule of Algorithm 1.
 
@@ -191,6 +207,7 @@ class Config:
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    consolidate: ConsolidateConfig = field(default_factory=ConsolidateConfig)
 
     def check(self) -> None:
         """Refuse numbers that cannot work, by name."""
@@ -202,6 +219,11 @@ class Config:
                 raise GsscError(f"{place} is {value}; it must be {limit}")
         if self.train.epochs + self.train.warmup_epochs == 0:
             raise GsscError("train.epochs and train.warmup_epochs are both 0: nothing would be trained")
+
+    @property
+    def total_epochs(self) -> int:
+        """Epochs of all phases, if none ends early."""
+        return self.train.warmup_epochs + self.train.epochs + self.consolidate.epochs
 
     def to_dict(self) -> Settings:
         """As nested plain values, for YAML and JSON."""
@@ -225,6 +247,9 @@ RANGES = {
     "sparsifier.pretrain_epochs": (0, math.inf),
     "sparsifier.lr": (0, math.inf),
     "sparsifier.weight_decay": (0, math.inf),
+    "consolidate.epochs": (0, math.inf),
+    "consolidate.decay": (0, 0.9999),
+    "consolidate.steps": (0, math.inf),
     "train.epochs": (0, math.inf),
     "train.warmup_epochs": (0, math.inf),
     "train.batch_size": (1, math.inf),

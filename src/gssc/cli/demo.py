@@ -105,7 +105,7 @@ def gssc(graph: Graph, seed: int) -> Contestant:
     config = recipe("digits")
     config.train.seed = seed
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("training GSSC", total=config.train.warmup_epochs + config.train.epochs)
+        task = progress.add_task("training GSSC", total=config.total_epochs)
         trained = fit(graph, config, lambda epoch: progress.update(task, completed=epoch.epoch + 1))
     model = trained.deployed()
     return Contestant("GSSC", trained.seconds, lambda: model.predict(graph.features), model.predict, "yes")

@@ -131,7 +131,7 @@ class EpochBar:
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
-        total = run.config.train.warmup_epochs + run.config.train.epochs
+        total = run.config.total_epochs
         self.task = self.progress.add_task("starting", total=total, completed=run.training.epoch, numbers="")
 
     def __enter__(self) -> EpochBar:

@@ -64,14 +64,23 @@ class EdgeBatches:
 
     def epoch(self, pairs: np.ndarray, rng: np.random.Generator) -> Iterator[EdgeBatch]:
         """One pass over ``pairs`` [2, P] in random order."""
-        order = rng.permutation(pairs.shape[1])
-        stops = [*range(self.batch_size, len(order), self.batch_size), len(order)]
+        for index in self._chunks(pairs.shape[1], rng):
+            yield self._batch(pairs, index, rng)
+
+    def node_epoch(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """One pass over all nodes in random order, a batch of them at a time."""
+        yield from self._chunks(self.table.shape[0], rng)
+
+    def _chunks(self, count: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Shuffled numbers below ``count``, a batch at a time."""
+        order = rng.permutation(count)
+        stops = [*range(self.batch_size, count, self.batch_size), count]
         if len(stops) > 1 and stops[-1] - stops[-2] == 1:
             del stops[-2]
         start = 0
         for stop in stops[: self.max_batches or None]:
             if stop > start:
-                yield self._batch(pairs, order[start:stop], rng)
+                yield order[start:stop]
             start = stop
 
     def _batch(self, pairs: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> EdgeBatch:

@@ -31,6 +31,7 @@ from gssc.train.checkpoint import (
     restore_rng,
     rng_state,
 )
+from gssc.train.consensus import Consensus
 from gssc.train.memory import reuse_freed_memory
 from gssc.train.selection import BestEpoch, Epoch
 
@@ -76,49 +77,60 @@ class BilevelTraining:
         self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
         self.sparsifier_optimizer = adam(self.sparsifier.parameters(), config.sparsifier)
 
+        self.consensus = Consensus(seen.edges, self.labels, config.consolidate.decay, config.consolidate.steps)
+        self.soft_labels: Tensor | None = None  # once the last phase has begun
+        self.consolidated = 0
         self.epoch = 0
         self.pretrained = False
         self.seconds = 0.0
         self.best = BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
 
     def epochs(self) -> Iterator[Epoch]:
-        """Algorithm 1, from wherever this run stands to its end."""
+        """The whole run, from wherever it stands to its end."""
+        yield from self.alternate()
+        yield from self.consolidate()
+
+    def alternate(self) -> Iterator[Epoch]:
+        """Algorithm 1, with the warm-up before it."""
         if not self.pretrained:
             self.pretrain_sparsifier()
-        while not self.finished():
+        while not self.alternation_is_over():
             started = time.perf_counter()
             self.set_learning_rate()
             kept, weights = self.sample_subgraph()  # Eq. 5 and 6
             means, pair_losses = self.update_classifier(kept)  # Eq. 13 and 17
             center_loss = self.update_centers()
             logits = self.predict_all()
-            agreement, sparsifier_loss = self.update_sparsifier(weights, logits, pair_losses)  # Eq. 16 and 18
+            agreement = self.pair_agreement(logits)
+            sparsifier_loss = self.update_sparsifier(weights, agreement, pair_losses)  # Eq. 16 and 18
+            self.consensus.take_in(self.seen_probabilities(logits))
             self.seconds += time.perf_counter() - started
-            scores = logits.numpy()
-            record = Epoch(
-                epoch=self.epoch,
-                phase="warm-up" if self.warming_up() else "alternate",
-                smoothness_loss=means[0],
-                classification_loss=means[1],
-                center_loss=center_loss,
-                sparsifier_loss=sparsifier_loss,
-                train_accuracy=self.judge(scores, self.graph.train),
-                val_accuracy=self.judge(scores, self.graph.val),
-                val_loss=log_loss(scores[self.graph.val], self.graph.labels[self.graph.val]),
-                test_accuracy=self.judge(scores, self.graph.test),
-                edges_kept=len(kept),
-                homophily=edge_homophily(self.graph.labels, self.seen_nodes[self.pairs[:, kept]]),
-                pseudo_homophily=float(agreement[kept].mean()) if len(kept) else float("nan"),
-                seconds=self.seconds,
+            phase = "warm-up" if self.warming_up() else "alternate"
+            smoothness_loss, classification_loss = means
+            record = self.record(
+                phase, logits, kept, agreement, smoothness_loss, classification_loss, center_loss, sparsifier_loss
             )
-            if self.best.judge(record):
-                self.best.weights = {
-                    "averaged": module_state(self.averaged.model),
-                    "sparsifier": module_state(self.sparsifier),
-                }
-            self.epoch += 1
+            self.close_epoch(record)
             if self.epoch == self.config.train.warmup_epochs:
                 self.best.epochs_since = 0
+            yield record
+
+    def consolidate(self) -> Iterator[Epoch]:
+        """A few cheap epochs towards the consensus, the learning rate falling to zero."""
+        total = self.config.consolidate.epochs
+        if total and self.soft_labels is None:
+            self.soft_labels = self.consensus.soft_labels()
+            self.optimizer.state.clear()
+        kept = np.flatnonzero(np.tile(self.edge_trust(), 2) > 0.5)
+        while self.consolidated < total:
+            started = time.perf_counter()
+            self.scale_learning_rate(falling(self.consolidated / total))
+            loss = self.update_towards_consensus()
+            logits = self.predict_all()
+            self.seconds += time.perf_counter() - started
+            self.consolidated += 1
+            record = self.record("consolidate", logits, kept, self.pair_agreement(logits), 0.0, loss)
+            self.close_epoch(record)
             yield record
 
     def pretrain_sparsifier(self) -> None:
@@ -196,13 +208,15 @@ class BilevelTraining:
         """y of every node of the graph, unseen ones included, [N, C]."""
         return torch.cat([self.averaged.model.predict(rows) for rows in self.all_rows.blocks()])
 
-    def update_sparsifier(self, weights: Tensor | None, logits: Tensor, pair_losses: Tensor) -> tuple[Tensor, float]:
-        """One step of psi; returns the agreement of every pair's pseudo-labels, and the loss."""
-        ends = torch.from_numpy(self.pairs)
-        seen = logits[torch.from_numpy(self.seen_nodes)]
-        agreement = losses.pseudo_label_agreement(seen, ends[0], ends[1], self.graph.is_multilabel)
+    def pair_agreement(self, logits: Tensor) -> Tensor:
+        """Whether the two pseudo-labels of each pair agree, [P]."""
+        first, second = torch.from_numpy(self.pairs)
+        return losses.pseudo_label_agreement(self.seen(logits), first, second, self.graph.is_multilabel)
+
+    def update_sparsifier(self, weights: Tensor | None, agreement: Tensor, pair_losses: Tensor) -> float:
+        """One step of psi."""
         if weights is None:
-            return agreement, 0.0
+            return 0.0
         objective = self.config.sparsifier.objective
         if objective == "share":
             loss = -losses.homophily_share(weights, agreement)
@@ -211,7 +225,28 @@ class BilevelTraining:
         else:
             loss = losses.masked_smoothness(weights, pair_losses)
         descend(loss, self.sparsifier_optimizer)
-        return agreement, loss.item()
+        return loss.item()
+
+    def update_towards_consensus(self) -> float:
+        """One pass over the nodes that training may see."""
+        assert self.soft_labels is not None
+        total, count = 0.0, 0
+        for nodes in self.batches.node_epoch(self.rng):
+            logits = self.model.node_logits(self.table.rows(nodes), self.rng)
+            loss = losses.towards(logits, self.soft_labels[torch.from_numpy(nodes)], self.graph.is_multilabel)
+            descend(loss, self.optimizer)
+            self.averaged.follow()
+            total, count = total + loss.item(), count + 1
+        return total / max(count, 1)
+
+    def seen(self, logits: Tensor) -> Tensor:
+        """The rows of nodes that training may see."""
+        return logits[torch.from_numpy(self.seen_nodes)]
+
+    def seen_probabilities(self, logits: Tensor) -> Tensor:
+        """Class (or task) probabilities of nodes that training may see."""
+        seen = self.seen(logits)
+        return seen.sigmoid() if self.graph.is_multilabel else seen.softmax(1)
 
     # The schedule -----------------------------------------------------------------------------------------------
 
@@ -219,8 +254,10 @@ class BilevelTraining:
         """Whether the sparsifier still waits for the classifier to have something to say."""
         return self.epoch < self.config.train.warmup_epochs
 
-    def finished(self) -> bool:
-        """Whether the schedule is over; a warm-up that stopped getting better hands over to the next phase."""
+    def alternation_is_over(self) -> bool:
+        """Whether Algorithm 1 has ended; a warm-up that stopped getting better hands over to the next phase."""
+        if self.soft_labels is not None:
+            return True
         train = self.config.train
         if self.warming_up() and self.best.patience_is_over():
             self.epoch = train.warmup_epochs
@@ -230,17 +267,54 @@ class BilevelTraining:
         return not self.warming_up() and self.best.patience_is_over()
 
     def set_learning_rate(self) -> None:
-        """Cosine decay to a hundredth over the whole schedule, if asked for."""
+        """Constant, or falling over the whole schedule."""
         train = self.config.train
-        factor = 1.0
-        if train.schedule == "cosine":
-            progress = self.epoch / (train.warmup_epochs + train.epochs)
-            factor = 0.01 + 0.99 * (1 + math.cos(math.pi * progress)) / 2
-        self.optimizer.param_groups[0]["lr"] = factor * train.lr
+        progress = self.epoch / (train.warmup_epochs + train.epochs)
+        self.scale_learning_rate(falling(progress) if train.schedule == "cosine" else 1.0)
 
-    def judge(self, scores: np.ndarray, nodes: np.ndarray) -> float:
-        """Accuracy (ROC-AUC for multi-label targets) on these nodes."""
-        return quality(scores[nodes], self.graph.labels[nodes])
+    def scale_learning_rate(self, factor: float) -> None:
+        """Set the classifier's learning rate to this share of its full value."""
+        self.optimizer.param_groups[0]["lr"] = factor * self.config.train.lr
+
+    def record(
+        self,
+        phase: str,
+        logits: Tensor,
+        kept: np.ndarray,
+        agreement: Tensor,
+        smoothness_loss: float,
+        classification_loss: float,
+        center_loss: float = 0.0,
+        sparsifier_loss: float = 0.0,
+    ) -> Epoch:
+        """What is worth knowing of the epoch that just ended."""
+        graph, scores = self.graph, logits.numpy()
+        train, val, test = (quality(scores[part], graph.labels[part]) for part in (graph.train, graph.val, graph.test))
+        return Epoch(
+            epoch=self.epoch,
+            phase=phase,
+            smoothness_loss=float(smoothness_loss),
+            classification_loss=float(classification_loss),
+            center_loss=center_loss,
+            sparsifier_loss=sparsifier_loss,
+            train_accuracy=train,
+            val_accuracy=val,
+            val_loss=log_loss(scores[graph.val], graph.labels[graph.val]),
+            test_accuracy=test,
+            edges_kept=len(kept),
+            homophily=edge_homophily(graph.labels, self.seen_nodes[self.pairs[:, kept]]),
+            pseudo_homophily=float(agreement[kept].mean()) if len(kept) else float("nan"),
+            seconds=self.seconds,
+        )
+
+    def close_epoch(self, record: Epoch) -> None:
+        """Keep the weights if this epoch is the one to keep, and count it."""
+        if self.best.judge(record):
+            self.best.weights = {
+                "averaged": module_state(self.averaged.model),
+                "sparsifier": module_state(self.sparsifier),
+            }
+        self.epoch += 1
 
     # What comes out ---------------------------------------------------------------------------------------------
 
@@ -281,11 +355,18 @@ class BilevelTraining:
             "sparsifier": module_state(self.sparsifier),
             "optimizer": optimizer_state(self.optimizer),
             "sparsifier_optimizer": optimizer_state(self.sparsifier_optimizer),
+            "consensus": {
+                name: value
+                for name, value in (("total", self.consensus.total), ("soft_labels", self.soft_labels))
+                if value is not None
+            },
             **{f"best_{group}": named for group, named in self.best.weights.items()},
         }
         notes = {
             "epoch": self.epoch,
             "steps": self.averaged.steps,
+            "consolidated": self.consolidated,
+            "consensus_weight": self.consensus.weight,
             "pretrained": self.pretrained,
             "seconds": self.seconds,
             "epochs_since_best": self.best.epochs_since,
@@ -302,6 +383,9 @@ class BilevelTraining:
         self.sparsifier.load_state_dict(tensors["sparsifier"])
         restore_optimizer(self.optimizer, tensors.get("optimizer", {}))
         restore_optimizer(self.sparsifier_optimizer, tensors.get("sparsifier_optimizer", {}))
+        agreed = tensors.get("consensus", {})
+        self.consensus.total, self.soft_labels = agreed.get("total"), agreed.get("soft_labels")
+        self.consensus.weight, self.consolidated = notes["consensus_weight"], notes["consolidated"]
         self.best.weights = {name[5:]: named for name, named in tensors.items() if name.startswith("best_")}
         self.best.record = Epoch(**notes["best"]) if notes["best"] else None
         self.best.epochs_since = notes["epochs_since_best"]
@@ -338,6 +422,11 @@ def training_labels(graph: Graph) -> Tensor:
 def adam(parameters: Any, settings: TrainConfig | SparsifierConfig) -> torch.optim.Adam:
     """The paper's optimiser; the fused form is twice as fast on a CPU and equal up to rounding."""
     return torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
+
+
+def falling(progress: float) -> float:
+    """A share of the learning rate that falls from one to a hundredth as progress goes from 0 to 1."""
+    return 0.01 + 0.99 * (1 + math.cos(math.pi * progress)) / 2
 
 
 def descend(loss: Tensor, optimizer: torch.optim.Optimizer) -> None:

@@ -78,6 +78,13 @@ def classification(
     )
 
 
+def towards(logits: Tensor, soft_labels: Tensor, multilabel: bool = False) -> Tensor:
+    """Cross entropy of logits [n, C] against soft labels [n, C]."""
+    if multilabel:
+        return F.binary_cross_entropy_with_logits(logits, soft_labels)
+    return F.cross_entropy(logits, soft_labels)
+
+
 def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num_classes: int) -> Tensor:
     """Weight of a class = (labelled nodes of it) / (labelled edge endpoints of it), scaled to a mean of one.
 

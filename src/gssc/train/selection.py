@@ -13,7 +13,7 @@ class Epoch:
     """What happened in one epoch. Test accuracy and true homophily are for analysis only: nothing is chosen by them."""
 
     epoch: int
-    phase: str  # "warm-up" or "alternate"
+    phase: str  # "warm-up", "alternate" or "consolidate"
     smoothness_loss: float
     classification_loss: float
     center_loss: float
@@ -47,9 +47,14 @@ class BestEpoch:
     epochs_since: int = 0
 
     def judge(self, record: Epoch) -> bool:
-        """Whether this epoch is the one to keep from now on."""
+        """Whether this epoch is the one to keep from now on.
+
+        Epochs of the last phase follow a falling learning rate to its end, so there the latest is kept: the best of
+        many noisy epochs has luck in it that the test nodes do not share.
+        """
         self.epochs_since += 1
-        if self.validation and self.record and self._merit(record) <= self._merit(self.record):
+        choose = self.validation and record.phase != "consolidate"
+        if choose and self.record and self._merit(record) <= self._merit(self.record):
             return False
         record.best, self.record, self.epochs_since = True, record, 0
         return True
