@@ -37,6 +37,7 @@ def settings(graph_file: Path, **train: object) -> Config:
             "model": {"hidden": 16},
             "sparsifier": {"hidden": 8, "pretrain_epochs": 5},
             "train": schedule,
+            "consolidate": {"epochs": 2},
         }
     )
 
@@ -50,7 +51,7 @@ def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None
     expected = {"dataset", "split", "setting", "seed", "val_accuracy", "test_accuracy", "seconds", "epochs"}
     assert expected | {"edges_kept", "versions"} <= set(metrics)
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
-    assert len(lines) == metrics["epochs"] == 10
+    assert len(lines) == metrics["epochs"] == 12
     best = [line for line in lines if line["best"]][-1]
     assert best["epoch"] == metrics["best_epoch"]
     assert best["val_accuracy"] == pytest.approx(metrics["val_accuracy"], abs=1e-6)
@@ -121,11 +122,12 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("lines_before_kill", [1, 6, 11])
+@pytest.mark.parametrize("lines_before_kill", [1, 6, 13])
 def test_a_killed_process_resumes_to_the_same_weights(graph_file: Path, tmp_path: Path, lines_before_kill: int) -> None:
     options = [
         "--graph", str(graph_file), "--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=5",
-        "--train.epochs=12", "--train.warmup_epochs=5", "--train.batch_size=64", "--train.normalize=none",
+        "--train.epochs=6", "--train.warmup_epochs=5", "--consolidate.epochs=6",
+        "--train.batch_size=64", "--train.normalize=none",
     ]  # fmt: skip
     command = [sys.executable, "-c", TRAIN_WITH_FREQUENT_CHECKPOINTS, "train", *options]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

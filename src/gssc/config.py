@@ -69,7 +69,7 @@ class ModelConfig:
     head_blocks: Literal["separate", "shared"] = "separate"
     norm_over: Literal["role", "batch"] = "role"
     mix_at: Literal["first", "last"] = "first"
-    mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
+    mix_by: Literal["own_net", "vector", "random", "off"] = "vector"
     mix_floor: float = 0.8
 
 
@@ -93,7 +93,7 @@ class ObjectiveConfig:
     """
 
     smoothness_weight: float = 1.0
-    negatives: Literal["in_batch", "degree", "uniform", "none"] = "uniform"
+    negatives: Literal["in_batch", "degree", "uniform", "none"] = "in_batch"
     negative_weight: float = 1.0
     bounded: bool = True
     class_weights: Literal["endpoints", "none"] = "endpoints"
@@ -146,9 +146,9 @@ class ConsolidateConfig:
         steps: rounds of averaging that mean over neighbours, in proportion to agreement.
     """
 
-    epochs: int = 30
+    epochs: int = 60
     decay: float = 0.97
-    steps: int = 1
+    steps: int = 2
 
 
 @dataclass
@@ -175,8 +175,8 @@ class TrainConfig:
         threads: threads of the matrix products; part of what determines the exact result.
     """
 
-    epochs: int = 200
-    warmup_epochs: int = 100
+    epochs: int = 50
+    warmup_epochs: int = 60
     batch_size: int = 512
     max_batches: int = 0
     lr: float = 0.01

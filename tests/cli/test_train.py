@@ -9,7 +9,8 @@ import pytest
 from gssc.data import csbm
 
 QUICK = ("--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=3", "--train.epochs=3",
-         "--train.warmup_epochs=2", "--train.normalize=none")  # fmt: skip
+         "--train.warmup_epochs=2",
+    "--consolidate.epochs=1", "--train.normalize=none")  # fmt: skip
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_no_validation_nodes_trains_the_full_schedule_and_says_so(gssc, tmp_path
     assert done.returncode == 0, done.stderr
     assert "no validation nodes" in done.stderr
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert (metrics["val_accuracy"], metrics["best_epoch"], metrics["epochs"]) == (None, 4, 5)
+    assert (metrics["val_accuracy"], metrics["best_epoch"], metrics["epochs"]) == (None, 5, 6)
 
 
 def test_a_class_without_training_label_is_refused_only_on_request(gssc, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from gssc.config import Config
 from gssc.data import csbm
 from gssc.errors import GsscError
+from gssc.evaluate.metrics import quality
 from gssc.graph import Graph
 from gssc.sparsify.str_sparse import sample_edges
 from gssc.train import losses
@@ -41,6 +42,7 @@ def settings(**changes: Any) -> Config:
     config.train.warmup_epochs = config.train.epochs = 2
     config.train.batch_size = 64
     config.train.normalize = "none"
+    config.consolidate.epochs = 0  # tests of its own: test_consensus.py
     for name, value in changes.items():
         section, setting = name.split("__")
         assert hasattr(getattr(config, section), setting), name
@@ -98,7 +100,7 @@ def test_the_sparsifiers_objective_moves_the_sparsifier_alone(objective: str):
     _, pair_losses = training.update_classifier(kept)
     training.optimizer.zero_grad()
     before = weights(training)
-    training.update_sparsifier(edge_weights, training.predict_all(), pair_losses)
+    training.update_sparsifier(edge_weights, training.pair_agreement(training.predict_all()), pair_losses)
     after = weights(training)
     assert all(parameter.grad is None for parameter in training.model.parameters())
     assert all(torch.equal(after[name], before[name]) for name in before if name.startswith("model"))
@@ -315,7 +317,7 @@ def test_patience_ends_warm_up_first_and_then_the_run():
     assert phases.count("warm-up") < 50
     assert 3 <= phases.count("alternate") < 50
     assert phases == sorted(phases, reverse=True)
-    assert training.finished()
+    assert training.alternation_is_over()
 
 
 def test_cosine_goes_down_to_a_hundredth():
@@ -333,8 +335,8 @@ def test_fit_returns_the_epoch_validation_liked_best():
     best = max(seen, key=lambda record: (record.val_accuracy, -record.val_loss))
     assert asdict(run.best.record) == asdict(best)
     scores = run.predict_all().numpy()
-    assert run.judge(scores, GRAPH.val) == best.val_accuracy
-    assert run.judge(scores, GRAPH.test) == best.test_accuracy
+    assert quality(scores[GRAPH.val], GRAPH.labels[GRAPH.val]) == best.val_accuracy
+    assert quality(scores[GRAPH.test], GRAPH.labels[GRAPH.test]) == best.test_accuracy
 
 
 @pytest.mark.parametrize("normalize", ["row", "none"])

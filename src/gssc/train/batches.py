@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -64,11 +65,11 @@ class EdgeBatches:
 
     def epoch(self, pairs: np.ndarray, rng: np.random.Generator) -> Iterator[EdgeBatch]:
         """One pass over ``pairs`` [2, P] in random order."""
-        for index in self._chunks(pairs.shape[1], rng):
+        for index in islice(self._chunks(pairs.shape[1], rng), self.max_batches or None):
             yield self._batch(pairs, index, rng)
 
     def node_epoch(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """One pass over all nodes in random order, a batch of them at a time."""
+        """One pass over all nodes in random order, a batch of them at a time, however many there are."""
         yield from self._chunks(self.table.shape[0], rng)
 
     def _chunks(self, count: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -78,7 +79,7 @@ class EdgeBatches:
         if len(stops) > 1 and stops[-1] - stops[-2] == 1:
             del stops[-2]
         start = 0
-        for stop in stops[: self.max_batches or None]:
+        for stop in stops:
             if stop > start:
                 yield order[start:stop]
             start = stop
