@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gssc.errors import GsscError
     from gssc.graph import Graph
     from gssc.run import Run
+    from gssc.train.bilevel import fit
 
 __version__ = "0.1.0"
 
@@ -24,10 +25,11 @@ _HOME = {
     "Graph": "gssc.graph",
     "GsscError": "gssc.errors",
     "Run": "gssc.run",
+    "fit": "gssc.train.bilevel",
     "load_dataset": "gssc.data",
 }
 
-__all__ = ["Config", "DeployedModel", "Graph", "GsscError", "Run", "__version__", "load_dataset"]
+__all__ = ["Config", "DeployedModel", "Graph", "GsscError", "Run", "__version__", "fit", "load_dataset"]
 
 
 def __getattr__(name: str) -> Any:

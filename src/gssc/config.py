@@ -26,7 +26,8 @@ class DataConfig:
             data set's own default if left out.
         split_seed: seed of splits that are drawn, and of generated data sets.
         setting: what training sees. ``transductive``: every feature and edge; ``inductive``: no test nodes;
-            ``cold-start``: no test nodes, and they have no edges later either.
+            ``cold-start``: no test nodes, and they have no edges later either. Left out: what the graph file says,
+            transductive for data sets.
         require_all_classes: refuse a graph in which some class has no training label.
     """
 
@@ -34,7 +35,7 @@ class DataConfig:
     graph: str | None = None
     split: str | None = None
     split_seed: int = 0
-    setting: Literal["transductive", "inductive", "cold-start"] = "transductive"
+    setting: Literal["transductive", "inductive", "cold-start"] | None = None
     require_all_classes: bool = False
 
 
@@ -58,6 +59,7 @@ class ModelConfig:
         mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
             shared vector on the mixed layer, both directions of an edge on their own), ``random`` (uniform), ``off``
             (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
+        mix_hidden: width of that net.
         mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
     """
 
@@ -70,6 +72,7 @@ class ModelConfig:
     norm_over: Literal["role", "batch"] = "role"
     mix_at: Literal["first", "last"] = "first"
     mix_by: Literal["own_net", "vector", "random", "off"] = "vector"
+    mix_hidden: int = 256
     mix_floor: float = 0.8
 
 
@@ -125,7 +128,7 @@ class SparsifierConfig:
     name: Literal["str_sparse", "none"] = "str_sparse"
     hidden: int = 256
     maps: Literal[1, 2] = 2
-    score: Literal["dot", "mean"] = "dot"
+    score: Literal["dot", "mean"] = "mean"
     alpha: float = 0.1
     temperature: float = 0.5
     noise: Literal["logistic", "gumbel"] = "logistic"
@@ -236,6 +239,7 @@ RANGES = {
     "model.hidden": (1, math.inf),
     "model.layers": (1, math.inf),
     "model.dropout": (0, 0.99),
+    "model.mix_hidden": (1, math.inf),
     "model.mix_floor": (0, 1),
     "objective.smoothness_weight": (0, math.inf),
     "objective.negative_weight": (0, math.inf),

@@ -42,10 +42,19 @@ def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
     if (data.dataset is None) == (data.graph is None):
         raise GsscError("name a data set, or give your own graph with --graph FILE.npz (one of the two)")
     if data.graph is not None:
-        graph = Graph.load(data.graph).with_(setting=data.setting)
+        if data.split is not None:
+            raise GsscError(
+                f"data.split is {data.split!r}, but {data.graph} brings its own split; leave one of them out"
+            )
+        graph = Graph.load(data.graph)
+        graph = graph.with_(setting=data.setting) if data.setting else graph
     else:
         graph = load_dataset(
-            str(data.dataset), split=data.split, seed=data.split_seed, setting=data.setting, data_root=data_root
+            str(data.dataset),
+            split=data.split,
+            seed=data.split_seed,
+            setting=data.setting or "transductive",
+            data_root=data_root,
         )
     return graph.with_(require_all_classes=True) if data.require_all_classes else graph
 

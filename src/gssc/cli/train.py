@@ -65,7 +65,7 @@ def run(args: Any) -> None:
         resume=bool(args.get("resume")),
         data_root=args.get("data_root"),
     )
-    announce(run)
+    announce(run, "preset " + args["preset"] if args.get("preset") else "")
     with EpochBar(run) as bar:
         metrics = run.train(bar.show)
     show_result(run, metrics)
@@ -93,8 +93,8 @@ def name_of(config: Config) -> str:
     return config.data.dataset or Path(config.data.graph or "run").stem
 
 
-def announce(run: Run) -> None:
-    """Say what is trained, and what the user should know about the graph."""
+def announce(run: Run, base: str) -> None:
+    """Say what is trained, with which settings, and what the user should know about the graph."""
     from rich.console import Console
 
     console, graph, data = Console(stderr=True), run.graph, run.config.data
@@ -102,7 +102,7 @@ def announce(run: Run) -> None:
         f"[bold]{graph.name}[/bold] ({graph.split}, {graph.setting}): {graph.num_nodes:,} nodes, "
         f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} classes; "
         f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
-        f"settings: {'recipe' if data.dataset in recipe_names() else 'defaults'} and options",
+        f"settings: {base or ('recipe' if data.dataset in recipe_names() else 'defaults')} and options",
         highlight=False,
     )
     notes = [*graph.notes, graph.cleaning.summary()]

@@ -76,7 +76,7 @@ class STRContrast(nn.Module):
         self.predict_head = nn.Linear(width, outputs)
         self.contrast_head = nn.Linear(width, outputs)
         if config.mix_by == "own_net":
-            self.mix = MixNet(inputs, width)
+            self.mix = MixNet(inputs, config.mix_hidden)
         elif config.mix_by == "vector":
             self.mix_vector = nn.Linear(2 * width, 1, bias=False)
 
