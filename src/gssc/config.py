@@ -59,7 +59,7 @@ class ModelConfig:
         mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
             shared vector on the mixed layer, both directions of an edge on their own), ``random`` (uniform), ``off``
             (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
-        mix_hidden: width of that net.
+        mix_hidden: width of that net; 256 in the released program.
         mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
     """
 
@@ -71,8 +71,8 @@ class ModelConfig:
     head_blocks: Literal["separate", "shared"] = "separate"
     norm_over: Literal["role", "batch"] = "role"
     mix_at: Literal["first", "last"] = "first"
-    mix_by: Literal["own_net", "vector", "random", "off"] = "vector"
-    mix_hidden: int = 256
+    mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
+    mix_hidden: int = 64
     mix_floor: float = 0.8
 
 
