@@ -4,9 +4,11 @@
 
 How it is counted:
 
-* Both sides get the same graph, the same settings (preset `reference`, so that both do the same steps) and the same
-  batch size, and take turns epoch by epoch (ours, theirs, ours, ...), so that whatever else the machine does hits
-  both. The median of the turns is reported, after one turn that is thrown away.
+* All sides get the same graph, width and batch size, and take turns epoch by epoch, so that whatever else the machine
+  does hits all of them. The median of the turns is reported, after one turn that is thrown away.
+* "reference" is the package with the preset `reference`: step by step the same work as the transcription. "gssc" is
+  the package with its defaults, which draw negatives from the batch itself (the text's distribution, with no pass
+  of their own) and give beta by a net a quarter as wide.
 * An epoch is everything one epoch of training does: the pass over the pairs, the class-centre step, whole-graph
   prediction and judging it; in the alternating phase also sampling the subgraph and the sparsifier's step.
 * The alternating phase starts after ten steps of the sparsifier's pretraining on each side, which is enough to make
@@ -48,7 +50,12 @@ from gssc.graph import Graph
 from gssc.recipes import preset_settings
 from gssc.train.bilevel import BilevelTraining
 
-SIDES: dict[str, Callable[[Graph, Config], Any]] = {"gssc": BilevelTraining, "transcription": Transcription}
+# What is timed, and the preset it runs with.
+SIDES: dict[str, tuple[Callable[[Graph, Config], Any], str]] = {
+    "gssc": (BilevelTraining, "default"),
+    "reference": (BilevelTraining, "reference"),
+    "transcription": (Transcription, "reference"),
+}
 PHASES = ("warm-up", "alternate")
 PRETRAIN_STEPS = 10
 FIRST_BATCHES = 1
@@ -78,12 +85,6 @@ class Outcome:
     pairs: dict[tuple[str, str], int] = field(default_factory=dict)
     megabytes: dict[str, float] = field(default_factory=dict)
 
-    def ratio(self, phase: str) -> float:
-        return self.seconds["transcription", phase] / self.seconds["gssc", phase]
-
-    def memory_ratio(self) -> float:
-        return self.megabytes["transcription"] / self.megabytes["gssc"]
-
 
 CASES = {
     "cora": Case("cora", batch_size=512),
@@ -94,9 +95,9 @@ MADE_CASE = Case("csbm", batch_size=512)
 QUICK_CASE = Case("csbm", batch_size=64, options={"nodes": 120})
 
 
-def settings(case: Case, phase: str, hidden: int, max_batches: int) -> Config:
-    """The same for both sides: the released program's settings, F and B as given, an endless phase to measure in."""
-    config = parse_config(preset_settings("reference"))
+def settings(case: Case, phase: str, hidden: int, max_batches: int, preset: str) -> Config:
+    """A preset with F and B as given, and an endless phase to measure in."""
+    config = parse_config(preset_settings(preset), {"sparsifier": {"score": "dot"}})
     config.model.hidden = config.sparsifier.hidden = hidden
     config.train.batch_size = case.batch_size
     config.train.max_batches = max_batches
@@ -112,8 +113,8 @@ def time_phase(case: Case, graph: Graph, phase: str, hidden: int, repeats: int, 
     now = CLOCKS[clock]
     lengths = [FIRST_BATCHES, case.last_batches] if case.last_batches else [0]
     runs = {
-        (side, length): build(graph, settings(case, phase, hidden, length)).epochs()
-        for side, build in SIDES.items()
+        (side, length): build(graph, settings(case, phase, hidden, length, preset)).epochs()
+        for side, (build, preset) in SIDES.items()
         for length in lengths
     }
     turns: dict[tuple[str, int], list[float]] = {key: [] for key in runs}
@@ -166,7 +167,8 @@ def memory_of(job: dict[str, Any]) -> float:
     torch.ones(8, 8) @ torch.ones(8, 8)  # the matrix library sets itself up on first use
     before = start_of_peak()
     for phase in PHASES:
-        run = SIDES[job["side"]](graph, settings(case, phase, job["hidden"], case.last_batches))
+        build, preset = SIDES[job["side"]]
+        run = build(graph, settings(case, phase, job["hidden"], case.last_batches, preset))
         next(run.epochs())
         del run
     return (peak_bytes() - before) / 2**20
@@ -200,7 +202,7 @@ def status_bytes(name: str) -> float:
 
 # Tables -------------------------------------------------------------------------------------------------------------
 
-COLUMNS = ("dataset", "batch", "measure", "gssc", "transcription", "ratio", "pairs")
+COLUMNS = ("dataset", "batch", "measure", *SIDES, "ratio of gssc", "of reference", "pairs")
 
 
 def lines(outcomes: list[Outcome]) -> list[tuple[str, ...]]:
@@ -211,14 +213,17 @@ def lines(outcomes: list[Outcome]) -> list[tuple[str, ...]]:
         head = (case.dataset, str(case.batch_size))
         cut = f" (from {FIRST_BATCHES} .. {case.last_batches} batches)" if case.last_batches else ""
         for phase in PHASES:
-            ours, theirs = (outcome.seconds[side, phase] for side in SIDES)
+            seconds = [outcome.seconds[side, phase] for side in SIDES]
             pairs = " / ".join(dict.fromkeys(f"{outcome.pairs[side, phase]:,}" for side in SIDES))
-            measured = f"{phase} epoch, s{cut}"
-            rows.append((*head, measured, f"{ours:.3f}", f"{theirs:.3f}", f"{outcome.ratio(phase):.1f}", pairs))
-        ours, theirs = (outcome.megabytes[side] for side in SIDES)
-        memory = (f"{ours:.0f}", f"{theirs:.0f}", f"{outcome.memory_ratio():.1f}", "")
-        rows.append((*head, "peak memory, MB", *memory))
+            rows.append((*head, f"{phase} epoch, s{cut}", *map("{:.3f}".format, seconds), *ratios(seconds), pairs))
+        megabytes = [outcome.megabytes[side] for side in SIDES]
+        rows.append((*head, "peak memory, MB", *map("{:.0f}".format, megabytes), *ratios(megabytes), ""))
     return rows
+
+
+def ratios(values: list[float]) -> list[str]:
+    """The last value, the transcription's, over each of the others."""
+    return [f"{values[-1] / value:.1f}" for value in values[:-1]]
 
 
 def show(outcomes: list[Outcome], title: str, console: Console) -> None:

@@ -22,6 +22,7 @@ def test_a_finished_run_is_not_run_again_and_a_cut_off_line_is(tmp_path, capsys,
     )
     store = tmp_path / "runs.jsonl"
     arguments = ["--store", str(store), "--dataset", "csbm", "--warmup", "1", "--epochs", "1", "--target", "101"]
+    arguments += ["--sides", "gssc", "transcription"]
     time_to_accuracy.main([*arguments, "--seeds", "0"])
     lines = store.read_text().splitlines()
     assert [json.loads(line)["side"] for line in lines] == ["gssc", "transcription"]
