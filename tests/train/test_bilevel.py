@@ -20,8 +20,9 @@ from gssc.evaluate.metrics import quality
 from gssc.graph import Graph
 from gssc.sparsify.str_sparse import sample_edges
 from gssc.train import losses
-from gssc.train.bilevel import BilevelTraining, descend, fit, training_labels
+from gssc.train.bilevel import BilevelTraining, fit, training_labels
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
+from gssc.train.optimize import descend
 
 GRAPH = csbm(nodes=40, classes=2, features=6, degree=4, per_class=6, signal=3.0)
 HAND_MADE = Graph(
@@ -146,6 +147,7 @@ def collapse(objective: str) -> list[int]:
     graph = csbm(nodes=80, classes=2, features=64, degree=4, per_class=10, signal=4.0)
     config = settings(
         sparsifier__objective=objective,
+        sparsifier__score="dot",  # Eq. 5 as written
         sparsifier__alpha=0.0,
         sparsifier__pretrain_epochs=0,
         sparsifier__lr=0.02,

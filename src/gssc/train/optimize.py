@@ -1,0 +1,28 @@
+"""Small things every loop needs: the optimiser, a step, a falling learning rate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gssc.config import SparsifierConfig, TrainConfig
+
+
+def adam(parameters: Any, settings: TrainConfig | SparsifierConfig) -> torch.optim.Adam:
+    """The paper's optimiser; the fused form is twice as fast on a CPU and equal up to rounding."""
+    return torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
+
+
+def falling(progress: float) -> float:
+    """A share of the learning rate that falls from one to a hundredth as progress goes from 0 to 1."""
+    return 0.01 + 0.99 * (1 + math.cos(math.pi * progress)) / 2
+
+
+def descend(loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """One step down the gradient."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
