@@ -23,7 +23,7 @@ def rng() -> np.random.Generator:
 
 
 def one_map(alpha: float) -> STRSparse:
-    sparsifier = STRSparse(2, SparsifierConfig(hidden=2, maps=1, alpha=alpha))
+    sparsifier = STRSparse(2, SparsifierConfig(hidden=2, maps=1, alpha=alpha, score="dot"))
     with torch.no_grad():
         sparsifier.first.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
         sparsifier.first.bias.zero_()
@@ -62,7 +62,7 @@ def test_sparse_and_dense_rows_give_one_probability_and_one_gradient(maps: int):
 
 def test_two_maps_in_a_row_are_what_their_name_says():
     torch.manual_seed(0)
-    sparsifier = STRSparse(2, SparsifierConfig(hidden=3, maps=2, alpha=0.0))
+    sparsifier = STRSparse(2, SparsifierConfig(hidden=3, maps=2, alpha=0.0, score="dot"))
     z = sparsifier.second(sparsifier.first(ROWS))
     expected = torch.sigmoid((z[EDGES[0]] * z[EDGES[1]]).sum(1))
     assert torch.allclose(sparsifier.keep_probability(ROWS, EDGES), expected, atol=1e-6)
@@ -149,3 +149,11 @@ def test_the_same_generator_gives_the_same_sample():
 
 def test_alpha_one_leaves_no_room_for_the_score():
     assert one_map(1.0).keep_probability(ROWS, EDGES).tolist() == [1, 1, 1]
+
+
+def test_the_mean_score_is_the_dot_over_the_width():
+    rows, edges = torch.tensor([[1.0, 2.0], [3.0, -1.0]]), torch.tensor([[0], [1]])
+    models = [STRSparse(2, SparsifierConfig(hidden=4, maps=1, alpha=0.0, score=score)) for score in ("dot", "mean")]
+    models[1].load_state_dict(models[0].state_dict())
+    dot, mean = (torch.logit(model.keep_probability(rows, edges)).item() for model in models)
+    assert abs(mean - dot / 4) < 1e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,7 @@ def announce(run: Run, base: str) -> None:
         f"settings: {base or ('recipe' if data.dataset in recipe_names() else 'defaults')} and options",
         highlight=False,
     )
-    notes = [*graph.notes, graph.cleaning.summary()]
+    notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]
     if len(graph.val) == 0:
         notes.append("no validation nodes: the full schedule is trained and its last epoch kept")
     for note in filter(None, notes):
