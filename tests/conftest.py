@@ -8,10 +8,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from gssc.deploy import DeployedModel
+
+# The same examples every time, so that a red run is a change's fault and not a draw's; and no deadline, because the
+# machine may be busy. HYPOTHESIS_PROFILE=default looks for new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 RunCommand = Callable[..., "subprocess.CompletedProcess[str]"]
 

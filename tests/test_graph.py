@@ -252,3 +252,9 @@ def test_parts_survive_any_order(size: int, seed: int) -> None:
     graph = Graph(np.zeros((size + 3, 1)), [[0], [1]], np.zeros(size + 3, dtype=int), *parts)
     for mine, theirs in zip((graph.train, graph.val, graph.test), parts, strict=True):
         assert mine.tolist() == sorted(theirs.tolist())
+
+
+def test_labels_that_are_all_unknown_name_no_class():
+    graph = Graph(np.ones((2, 1)), [[0], [1]], labels=np.array([None, None], dtype=object))
+    assert graph.class_names is None
+    assert graph.num_classes == 0

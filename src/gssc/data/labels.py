@@ -96,7 +96,7 @@ def _named_classes(array: np.ndarray, names: tuple[str, ...] | None) -> tuple[np
         if text not in id_of:
             raise GsscError(f"label of node {node} is {text!r}, which class_names does not list: add it there")
         ids[node] = id_of[text]
-    return ids, names
+    return ids, names or None  # no label known: no class to name
 
 
 def _by_number_then_name(name: str) -> tuple[int, int, str]:
