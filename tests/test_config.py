@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
 from gssc.config import Config, parse_config, read_settings
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe, recipe_file, recipe_names
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_later_layers_win_and_the_rest_keeps_its_default() -> None:
@@ -66,4 +70,5 @@ def test_recipes_load_name_their_data_and_say_what_to_expect(name: str) -> None:
     expected = content["expected"]
     assert set(expected) == {"accuracy", "std", "seeds", "tolerance", "paper"}
     assert 0 < expected["tolerance"] <= 1.5
+    assert f"{expected['accuracy']:.2f} ± {expected['std']:.2f}" in (ROOT / "results" / "core.md").read_text()
     assert len(expected["seeds"]) == 5
