@@ -106,32 +106,46 @@ class ObjectiveConfig:
 
 @dataclass
 class SparsifierConfig:
-    """STR-Sparse, which decides the edges to train on (Sec. III-B).
+    """The sparsifier, which decides the edges to train on (STR-Sparse: Sec. III-B), or one it is compared with.
 
     Args:
-        name: ``str_sparse`` or ``none`` (every edge, always; the ablation).
-        hidden: width of the scoring space.
-        maps: linear maps from features to scores: 1 (text) or 2 in a row (released program).
+        name: ``str_sparse``, ``none`` (every edge, always; the ablation), or one of those it is compared with:
+            ``drop_edge``, ``spectral``, ``rank_degree``, ``ss_rd``, ``lds``, ``neural_sparse``, ``gaug``.
+        hidden: width of the scoring space (``gaug``: twice the width of its encoder).
+        maps: linear maps from features to scores: 1 (text) or 2 in a row (released program); ``str_sparse`` only.
         score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid
-            from saturating on dense features.
-        alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A.
-        temperature: tau of the relaxed sample.
+            from saturating on dense features; ``str_sparse`` only.
+        alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A; ``str_sparse`` only.
+        temperature: tau of the relaxed sample (``str_sparse``, ``neural_sparse``, ``gaug``).
         noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel
-            variate to log M and cuts at 1/2, as Eq. 6 is written.
+            variate to log M and cuts at 1/2, as Eq. 6 is written; ``str_sparse`` only.
+        keep: share of edges that ``drop_edge``, ``spectral``, ``rank_degree`` and ``ss_rd`` keep.
+        neighbours: k, how many picks a node has in ``neural_sparse``.
+        proposals: new edges that ``gaug`` proposes, as a share of those given.
+        predicted: share of the edge predictor in ``gaug``'s mix with the observed edge, the alpha of its paper.
+        predictor_weight: weight of the edge predictor's own loss in ``gaug``, the beta of its paper.
         objective: ``ratio`` (released program: mean weight of disagreeing over agreeing kept edges), ``share``
             (Eq. 16), ``masked_smoothness`` (Eq. 14, the counter-example that empties the graph).
-        pretrain_epochs: steps that teach it to keep every edge before anything else.
+        pretrain_epochs: steps before anything else, which teach ``str_sparse`` to keep every edge and ``gaug`` to tell
+            edges from pairs that are none.
         lr: its learning rate.
         weight_decay: its weight decay.
     """
 
-    name: Literal["str_sparse", "none"] = "str_sparse"
+    name: Literal[
+        "str_sparse", "none", "drop_edge", "spectral", "rank_degree", "ss_rd", "lds", "neural_sparse", "gaug"
+    ] = "str_sparse"
     hidden: int = 256
     maps: Literal[1, 2] = 2
     score: Literal["dot", "mean"] = "mean"
     alpha: float = 0.1
     temperature: float = 0.5
     noise: Literal["logistic", "gumbel"] = "logistic"
+    keep: float = 0.8
+    neighbours: int = 5
+    proposals: float = 0.5
+    predicted: float = 0.8
+    predictor_weight: float = 1.0
     objective: Literal["ratio", "share", "masked_smoothness"] = "ratio"
     pretrain_epochs: int = 100
     lr: float = 0.01
@@ -248,6 +262,11 @@ RANGES = {
     "sparsifier.hidden": (1, math.inf),
     "sparsifier.alpha": (0, 1),
     "sparsifier.temperature": (1e-3, math.inf),
+    "sparsifier.keep": (0.01, 1),
+    "sparsifier.neighbours": (1, math.inf),
+    "sparsifier.proposals": (0, math.inf),
+    "sparsifier.predicted": (0, 1),
+    "sparsifier.predictor_weight": (0, math.inf),
     "sparsifier.pretrain_epochs": (0, math.inf),
     "sparsifier.lr": (0, math.inf),
     "sparsifier.weight_decay": (0, math.inf),

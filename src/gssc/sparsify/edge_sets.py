@@ -1,0 +1,21 @@
+"""Undirected edges as sets: where an edge stands among others, whichever way round it is written."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def positions(wanted: Tensor, among: Tensor) -> Tensor:
+    """Where each edge of ``wanted`` [2, W] stands in ``among`` [2, E], or -1 where it does not, [W]."""
+    if wanted.shape[1] == 0 or among.shape[1] == 0:
+        return torch.full((wanted.shape[1],), -1)
+    nodes = int(max(wanted.max(), among.max())) + 1
+    keys, order = _keys(among, nodes).sort()
+    sought = _keys(wanted, nodes)
+    found = torch.searchsorted(keys, sought).clamp(max=len(keys) - 1)
+    return torch.where(keys[found] == sought, order[found], -1)
+
+
+def _keys(edges: Tensor, nodes: int) -> Tensor:
+    return edges.min(dim=0).values * nodes + edges.max(dim=0).values

@@ -1,0 +1,42 @@
+"""What sparsifiers that choose their edges once have in common."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gssc.config import SparsifierConfig
+from gssc.features import Rows
+from gssc.sparsify.base import Sparsifier
+from gssc.sparsify.edge_sets import positions
+
+
+class FixedSubset(Sparsifier):
+    """Keeps the share ``keep`` of the edges, chosen once by :meth:`choose` from the graph alone, all with weight one.
+
+    Prediction uses the same edges. Edges of a larger graph that training did not see are all kept: nothing was said
+    against them.
+    """
+
+    def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
+        super().__init__(rows, edges, config, rng)
+        count = edges.shape[1]
+        kept = torch.zeros(count, dtype=torch.bool)
+        kept[torch.from_numpy(self.choose(edges.numpy(), budget(count, config.keep), rng))] = True
+        self.edges, self.dropped = edges[:, kept], edges[:, ~kept]
+
+    def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Positions of the ``count`` edges that stay."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def settle(self, rows: Rows, edges: Tensor, seen_nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Every edge but those that were not chosen."""
+        kept = edges[:, positions(edges, seen_nodes[self.dropped]) < 0]
+        return kept, torch.ones(kept.shape[1])
+
+
+def budget(count: int, share: float) -> int:
+    """How many of ``count`` edges a share is; at least one, if there is any."""
+    return min(count, max(1, round(share * count)))

@@ -1,0 +1,57 @@
+"""What sparsifiers that learn share: scores of edges in chunks, and a sample that has a gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+CHUNK = 16384
+MARGIN = 1e-6
+
+
+class EdgeDots(torch.autograd.Function):
+    """z_i . z_j of every edge in chunks, so that no edges-by-width matrix is ever held."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, edges: Tensor) -> Tensor:
+        ctx.save_for_backward(z, edges)
+        return torch.cat([(z[i] * z[j]).sum(1) for i, j in edges.split(CHUNK, dim=1)])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        z, edges = ctx.saved_tensors
+        out = torch.zeros_like(z)
+        for share, (i, j) in zip(grad.unsqueeze(1).split(CHUNK), edges.split(CHUNK, dim=1), strict=True):
+            out.index_add_(0, i, share * z[j])
+            out.index_add_(0, j, share * z[i])
+        return out, None
+
+
+def edge_dots(z: Tensor, edges: Tensor) -> Tensor:
+    """z_i . z_j of each edge, [E]."""
+    return EdgeDots.apply(z, edges)
+
+
+def sample_edges(probability: Tensor, temperature: float, noise: str, rng: np.random.Generator) -> Tensor:
+    """g' of Eq. 6: one where an edge is kept, zero where it is dropped, with the gradient of the relaxed sample.
+
+    ``logistic`` noise on the log-odds keeps an edge with probability M. ``gumbel`` noise on log M, as Eq. 6 is
+    written, keeps an edge with M = 1 with probability 1 - exp(-1) = 0.63.
+    """
+    uniform = uniform_inside(len(probability), rng)
+    inside = probability.clamp(MARGIN, 1 - MARGIN)
+    if noise == "logistic":
+        perturbed = torch.logit(inside) + torch.logit(uniform)
+    else:
+        perturbed = inside.log() - (-uniform.log()).log()
+    soft = torch.sigmoid(perturbed / temperature)
+    hard = (soft > 0.5).to(soft.dtype)
+    return hard + (soft - soft.detach())
+
+
+def uniform_inside(count: int, rng: np.random.Generator) -> Tensor:
+    """Uniform draws that keep away from 0 and 1, where logarithms end."""
+    return torch.from_numpy(rng.random(count, dtype=np.float32)).clamp(MARGIN, 1 - MARGIN)
