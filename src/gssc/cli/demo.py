@@ -113,35 +113,34 @@ def gssc(graph: Graph, seed: int) -> Contestant:
 
 def mlp(graph: Graph, seed: int) -> Contestant:
     """Labels and features only."""
-    import torch
-
-    from gssc.models.mlp import MLP
-    from gssc.train.supervised import fit_supervised
-
-    model, seconds = fit_supervised(graph, MLP, normalize="none", seed=seed)
-
-    @torch.no_grad()
-    def predict(rows: np.ndarray) -> np.ndarray:
-        return np.asarray(model(torch.from_numpy(rows)).argmax(1))
-
-    return Contestant("MLP", seconds, lambda: predict(graph.features), predict, "yes")
+    predict, seconds = supervised("mlp", graph, seed)
+    nobody = np.empty((2, 0), dtype=np.int64)
+    return Contestant("MLP", seconds, lambda: predict(graph.features, nobody), lambda x: predict(x, nobody), "yes")
 
 
 def gcn(graph: Graph, seed: int) -> Contestant:
     """Message passing; a row that comes later has no neighbours to ask."""
+    predict, seconds = supervised("gcn", graph, seed)
+    nobody = np.empty((2, 0), dtype=np.int64)
+    return Contestant("GCN", seconds, lambda: predict(graph.features, graph.edges), lambda x: predict(x, nobody), "no")
+
+
+def supervised(name: str, graph: Graph, seed: int) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], float]:
+    """A model of the registry, trained on pixels as they are: a predictor of rows and edges, and the seconds."""
     import torch
 
-    from gssc.models.gcn import GCN
-    from gssc.train.supervised import both_directions, fit_supervised
+    from gssc.models.base import Recipe
+    from gssc.train.supervised import SupervisedTraining, both_directions
 
-    model, seconds = fit_supervised(graph, GCN, normalize="none", seed=seed)
-    edges, nobody = both_directions(graph.edges), torch.empty(2, 0, dtype=torch.int64)
+    training = SupervisedTraining(name, graph, seed=seed, recipe=Recipe(model={"hidden": 64}, normalize="none"))
+    seconds = training.fit().seconds
 
     @torch.no_grad()
-    def predict(rows: np.ndarray, edge_index: torch.Tensor) -> np.ndarray:
-        return np.asarray(model(torch.from_numpy(rows), edge_index).argmax(1))
+    def predict(rows: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        logits = training.model(torch.from_numpy(rows), both_directions(torch.from_numpy(edges)))
+        return np.asarray(logits.argmax(1))
 
-    return Contestant("GCN", seconds, lambda: predict(graph.features, edges), lambda rows: predict(rows, nobody), "no")
+    return predict, seconds
 
 
 def label_spreading(graph: Graph, seed: int) -> Contestant:

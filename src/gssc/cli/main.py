@@ -31,6 +31,8 @@ class Command(NamedTuple):
 COMMANDS = {
     "train": Command("gssc.cli.train", "learn from a graph; writes a run folder with the model in it"),
     "predict": Command("gssc.cli.predict", "classify feature rows with a trained model; needs no graph"),
+    "export": Command("gssc.cli.export", "write a trained model as ONNX, for NumPy alone or for torch, with its card"),
+    "bench": Command("gssc.cli.bench", "compare models, sparsifiers and noise, with every run kept in a store"),
     "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
     "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a minute or two"),
 }

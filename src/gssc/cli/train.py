@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gssc.config import SECTIONS, Config, Settings, parse_config, read_settings
-from gssc.recipes import PRESETS, preset_settings, recipe_names, recipe_settings
+from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run
@@ -82,7 +82,7 @@ def settings_of(args: Any) -> Config:
     out = args.get("out")
     if args.get("resume") and out and (Path(out) / "config.yaml").exists():
         return parse_config(read_settings(Path(out) / "config.yaml"), typed)
-    base: Settings = recipe_settings(data.get("dataset"))
+    base: Settings = recipe_settings(data.get("dataset"), data.get("split"))
     if args.get("preset"):
         base = preset_settings(args["preset"])
     from_file = read_settings(args["config"]) if args.get("config") else {}
@@ -103,7 +103,7 @@ def announce(run: Run, base: str) -> None:
         f"[bold]{graph.name}[/bold] ({graph.split}, {graph.setting}): {graph.num_nodes:,} nodes, "
         f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} classes; "
         f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
-        f"settings: {base or ('recipe' if data.dataset in recipe_names() else 'defaults')} and options",
+        f"settings: {base or ('recipe' if recipe_name(data.dataset, data.split) else 'defaults')} and options",
         highlight=False,
     )
     notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]

@@ -6,6 +6,7 @@ test can check the file and a person can see what to expect.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -31,14 +32,21 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(sorted(n.stem for n in names if n.suffix == ".yaml" and not n.stem.startswith("preset-")))
 
 
-def recipe_settings(dataset: str | None) -> Settings:
+def recipe_name(dataset: str | None, split: str | None = None) -> str | None:
+    """The recipe of a data set: that of this kind of split if there is one (``actor-fixed``), else its own, else none."""
+    family = re.sub(r"-\d+$", "", split or "")
+    return next((name for name in (f"{dataset}-{family}", dataset) if name in recipe_names()), None)
+
+
+def recipe_settings(dataset: str | None, split: str | None = None) -> Settings:
     """The best known settings of a data set, shipped with the package; nothing where there are none."""
-    return _shipped_yaml(f"{dataset}.yaml")["settings"] if dataset in recipe_names() else {}
+    name = recipe_name(dataset, split)
+    return _shipped_yaml(f"{name}.yaml")["settings"] if name else {}
 
 
-def recipe(dataset: str) -> Config:
+def recipe(dataset: str, split: str | None = None) -> Config:
     """The Config that ``gssc train DATASET`` uses."""
-    return parse_config(recipe_settings(dataset), {"data": {"dataset": dataset}})
+    return parse_config(recipe_settings(dataset, split), {"data": {"dataset": dataset, "split": split}})
 
 
 def recipe_file(dataset: str) -> Settings:

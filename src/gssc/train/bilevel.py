@@ -17,7 +17,8 @@ from gssc.evaluate.metrics import edge_homophily, log_loss, quality
 from gssc.features import FeatureTable
 from gssc.graph import Graph
 from gssc.models.str_contrast import STRContrast
-from gssc.sparsify.str_sparse import STRSparse, sample_edges
+from gssc.sparsify.base import Sparsifier
+from gssc.sparsify.registry import sparsifier_class
 from gssc.train import losses
 from gssc.train.averaging import AveragedModel
 from gssc.train.batches import EdgeBatches
@@ -25,6 +26,8 @@ from gssc.train.checkpoint import State, module_state
 from gssc.train.consensus import Consensus
 from gssc.train.memory import reuse_freed_memory
 from gssc.train.optimize import adam, descend, falling
+from gssc.train.pairing import training_way
+from gssc.train.psi import homophily_loss
 from gssc.train.resume import restore_state, take_state
 from gssc.train.selection import BestEpoch, Epoch
 
@@ -52,8 +55,6 @@ class BilevelTraining:
         self.all_rows = FeatureTable(graph.features, config.train.normalize)
         self.table = self.all_rows if seen is graph else FeatureTable(seen.features, config.train.normalize)
         self.labels = training_labels(seen)
-        self.edges = torch.from_numpy(seen.edges)
-        self.pairs = np.concatenate([seen.edges, seen.edges[::-1]], axis=1)  # both directions, [2, P]
         self.batches = EdgeBatches(
             self.table,
             self.labels,
@@ -65,10 +66,13 @@ class BilevelTraining:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
             self.model = STRContrast(graph.num_features, graph.num_classes, config.model)
-            self.sparsifier = STRSparse(graph.num_features, config.sparsifier)
+            self.sparsifier = self._make_sparsifier(torch.from_numpy(seen.edges))
+        edges = self.sparsifier.edges.numpy()
+        self.pairs = np.concatenate([edges, edges[::-1]], axis=1)  # both directions, [2, P]
         self.averaged = AveragedModel(self.model, config.train.average)
         self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
-        self.sparsifier_optimizer = adam(self.sparsifier.parameters(), config.sparsifier)
+        learned = list(self.sparsifier.parameters())
+        self.sparsifier_optimizer = adam(learned, config.sparsifier) if learned else None
 
         self.consensus = Consensus(seen.edges, self.labels, config.consolidate.decay, config.consolidate.steps)
         self.soft_labels: Tensor | None = None  # once the last phase has begun
@@ -77,6 +81,13 @@ class BilevelTraining:
         self.pretrained = False
         self.seconds = 0.0
         self.best = BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
+
+    def _make_sparsifier(self, edges: Tensor) -> Sparsifier:
+        """The sparsifier of the settings; it never sees features it does not need, which may lie on disk."""
+        settings = self.config.sparsifier
+        training_way("str_contrast", settings.name)
+        rows = self.table.all() if settings.name != "none" else torch.empty(self.table.shape[0], 0)
+        return sparsifier_class(settings.name)(rows, edges, settings, self.rng)
 
     def epochs(self) -> Iterator[Epoch]:
         """The whole run, from wherever it stands to its end."""
@@ -127,28 +138,19 @@ class BilevelTraining:
             yield record
 
     def pretrain_sparsifier(self) -> None:
-        """Teach the sparsifier to keep every edge, so that it starts from the graph as given."""
+        """What the sparsifier learns before anything else, such as to keep every edge."""
         self.pretrained = True
-        if self.config.sparsifier.name == "none":
-            return
         started = time.perf_counter()
-        for _ in range(self.config.sparsifier.pretrain_epochs):
-            loss = -self.keep_probability().clamp(min=1e-6).log().mean()
-            descend(loss, self.sparsifier_optimizer)
+        self.sparsifier.pretrain(self.sparsifier_optimizer)
         self.seconds += time.perf_counter() - started
 
     def sample_subgraph(self) -> tuple[np.ndarray, Tensor | None]:
-        """g' of Eq. 6: which pairs to train on, and their weights with gradient; every pair while warming up."""
-        if self.warming_up() or self.config.sparsifier.name == "none":
-            return np.arange(self.pairs.shape[1]), None
-        settings = self.config.sparsifier
-        probability = self.keep_probability().repeat(2)
-        weights = sample_edges(probability, settings.temperature, settings.noise, self.rng)
-        return np.flatnonzero(weights.detach().numpy() > 0.5), weights
-
-    def keep_probability(self) -> Tensor:
-        """M of every undirected edge of the training graph, [E]."""
-        return self.sparsifier.keep_probability(self.table.all(), self.edges)
+        """g' of Eq. 6: which pairs to train on, and their weights with gradient; every given pair while warming up."""
+        if self.warming_up():
+            count, given = self.sparsifier.edges.shape[1], np.arange(self.sparsifier.given)
+            return np.concatenate([given, count + given]), None
+        weights = self.sparsifier.sample_pairs(self.rng)
+        return np.flatnonzero(weights.detach().numpy() > 0.5), weights if weights.requires_grad else None
 
     def update_classifier(self, kept: np.ndarray) -> tuple[np.ndarray, Tensor]:
         """One pass over the sampled subgraph; returns the mean losses and l_ij of every pair."""
@@ -208,16 +210,11 @@ class BilevelTraining:
 
     def update_sparsifier(self, weights: Tensor | None, agreement: Tensor, pair_losses: Tensor) -> float:
         """One step of psi."""
-        if weights is None:
+        if weights is None or self.sparsifier_optimizer is None:
             return 0.0
-        objective = self.config.sparsifier.objective
-        if objective == "share":
-            loss = -losses.homophily_share(weights, agreement)
-        elif objective == "ratio":
-            loss = losses.homophily_ratio(weights, agreement)
-        else:
-            loss = losses.masked_smoothness(weights, pair_losses)
-        descend(loss, self.sparsifier_optimizer)
+        loss = homophily_loss(self.config.sparsifier.objective, weights, agreement, pair_losses)
+        own = self.sparsifier.own_loss()
+        descend(loss if own is None else loss + own, self.sparsifier_optimizer)
         return loss.item()
 
     def update_towards_consensus(self) -> float:
@@ -314,7 +311,7 @@ class BilevelTraining:
     def restore_best(self) -> None:
         """Put the best epoch's weights in place."""
         self.averaged.model.load_state_dict(self.best.weights["averaged"])
-        self.sparsifier.load_state_dict(self.best.weights["sparsifier"])
+        self.sparsifier.load_state_dict(self.best.weights.get("sparsifier", {}))
 
     def deployed(self) -> DeployedModel:
         """The model as it stands, with batch norm folded in, ready to serve."""
@@ -331,14 +328,12 @@ class BilevelTraining:
 
     def seen_edges(self) -> np.ndarray:
         """The undirected edges that were trained on, by node ids of the graph, [2, E]."""
-        return self.seen_nodes[self.edges.numpy()]
+        return self.seen_nodes[self.sparsifier.edges.numpy()]
 
     @torch.no_grad()
     def edge_trust(self) -> np.ndarray:
         """The keep probability of each of :meth:`seen_edges`, [E]; one without a sparsifier."""
-        if self.config.sparsifier.name == "none":
-            return np.ones(self.edges.shape[1], dtype=np.float32)
-        return self.keep_probability().numpy()
+        return self.sparsifier.keep_probability().numpy()
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """Everything needed to go on from here, as tensors and JSON-able notes."""

@@ -26,7 +26,11 @@ def take_state(training: BilevelTraining) -> tuple[State, dict[str, Any]]:
         "averaged": module_state(training.averaged.model),
         "sparsifier": module_state(training.sparsifier),
         "optimizer": optimizer_state(training.optimizer),
-        "sparsifier_optimizer": optimizer_state(training.sparsifier_optimizer),
+        **(
+            {"sparsifier_optimizer": optimizer_state(training.sparsifier_optimizer)}
+            if training.sparsifier_optimizer
+            else {}
+        ),
         "consensus": {
             name: value
             for name, value in (("total", training.consensus.total), ("soft_labels", training.soft_labels))
@@ -53,9 +57,10 @@ def restore_state(training: BilevelTraining, tensors: State, notes: dict[str, An
     training.model.load_state_dict(tensors["model"])
     training.averaged.model.load_state_dict(tensors["averaged"])
     training.averaged.steps = notes["steps"]
-    training.sparsifier.load_state_dict(tensors["sparsifier"])
+    training.sparsifier.load_state_dict(tensors.get("sparsifier", {}))
     restore_optimizer(training.optimizer, tensors.get("optimizer", {}))
-    restore_optimizer(training.sparsifier_optimizer, tensors.get("sparsifier_optimizer", {}))
+    if training.sparsifier_optimizer:
+        restore_optimizer(training.sparsifier_optimizer, tensors.get("sparsifier_optimizer", {}))
     agreed = tensors.get("consensus", {})
     training.consensus.total, training.soft_labels = agreed.get("total"), agreed.get("soft_labels")
     training.consensus.weight, training.consolidated = notes["consensus_weight"], notes["consolidated"]

@@ -13,19 +13,19 @@ class Epoch:
     """What happened in one epoch. Test accuracy and true homophily are for analysis only: nothing is chosen by them."""
 
     epoch: int
-    phase: str  # "warm-up", "alternate" or "consolidate"
-    smoothness_loss: float
-    classification_loss: float
-    center_loss: float
-    sparsifier_loss: float
-    train_accuracy: float
-    val_accuracy: float
-    val_loss: float
-    test_accuracy: float
-    edges_kept: int  # directed pairs in the sampled subgraph
-    homophily: float  # of the sampled subgraph, under true labels
-    pseudo_homophily: float  # the same under pseudo-labels
-    seconds: float
+    phase: str  # "warm-up", "alternate" or "consolidate"; "supervised" for the models GSSC is compared with
+    smoothness_loss: float = 0.0
+    classification_loss: float = 0.0
+    center_loss: float = 0.0
+    sparsifier_loss: float = 0.0
+    train_accuracy: float = math.nan
+    val_accuracy: float = math.nan
+    val_loss: float = math.nan
+    test_accuracy: float = math.nan
+    edges_kept: int = 0  # directed pairs in the sampled subgraph
+    homophily: float = math.nan  # of the sampled subgraph, under true labels
+    pseudo_homophily: float = math.nan  # the same under pseudo-labels
+    seconds: float = 0.0
     best: bool = False
 
 

@@ -1,0 +1,163 @@
+"""A cell of a comparison: one model, one sparsifier, one data set, one noise, one seed; and how to run it."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gssc.config import SparsifierConfig
+from gssc.data.entry import Dataset
+from gssc.data.fetch import fetch
+from gssc.data.load import find_dataset, load_dataset
+from gssc.data.noise import add_noise, parse_noise
+from gssc.errors import GsscError
+from gssc.evaluate.code_version import code_version
+from gssc.files import sha256
+from gssc.graph import SETTINGS
+from gssc.models.registry import model_entry
+from gssc.names import nearest
+from gssc.sparsify.registry import SPARSIFIERS
+from gssc.train.pairing import training_way
+
+if TYPE_CHECKING:
+    from gssc.train.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a comparison, by names.
+
+    ``dataset`` may carry a split, ``actor:fixed``; of several numbered splits seed s takes the s-th.
+    """
+
+    model: str
+    sparsifier: str
+    dataset: str
+    setting: str = "transductive"
+    label_noise: str = "none"
+    structure_noise: str = "none"
+    feature_noise: str = "none"
+    seed: int = 0
+
+    @property
+    def title(self) -> str:
+        """A line for progress and errors."""
+        noise = [text for text in (self.label_noise, self.structure_noise, self.feature_noise) if text != "none"]
+        rest = [self.setting] * (self.setting != "transductive") + noise
+        return f"{self.model} + {self.sparsifier} on {', '.join([self.dataset, *rest])}, seed {self.seed}"
+
+    @property
+    def data(self) -> tuple[Dataset, str]:
+        """The data set, and the name of the split this seed takes."""
+        name, _, split = self.dataset.partition(":")
+        dataset = find_dataset(name)
+        split = split or re.sub(r"-\d+$", "", dataset.default_split)
+        for offered in dataset.splits:
+            if numbered := re.fullmatch(r"(.+)-0 to \1-(\d+)", offered):
+                family, last = numbered[1], int(numbered[2])
+                if split == family:
+                    return dataset, f"{family}-{self.seed % (last + 1)}"
+                if re.fullmatch(rf"{family}-\d+", split) and int(split.rpartition("-")[2]) <= last:
+                    return dataset, split
+        known = [offered.partition(" ")[0] for offered in dataset.splits]
+        if split not in known and not re.match(r"(per-class|ratio):", split):
+            raise GsscError(f"{name} has no split {split!r}: it offers {', '.join(dataset.splits)}")
+        return dataset, split
+
+    def settings(self, sparsifier: SparsifierConfig) -> dict[str, Any]:
+        """Everything but data and code that determines the result."""
+        dataset, split = self.data
+        return dict(self._loop().settings_of(self.model, dataset.name, split, sparsifier, self.seed))
+
+    def _loop(self) -> Any:
+        return import_module(f"gssc.train.{model_entry(self.model).loop}")
+
+    def identity(self, sparsifier: SparsifierConfig) -> dict[str, Any]:
+        """What the key is a digest of."""
+        dataset, split = self.data
+        model, sparse = model_entry(self.model), SPARSIFIERS[self.sparsifier]
+        modules = [f"gssc.models.{model.module}", f"gssc.sparsify.{sparse.module}", f"gssc.train.{model.loop}"]
+        if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
+            modules.append("gssc.data.noise")
+        return {
+            **asdict(self),
+            "split": split,
+            "data": data_checksum(dataset),
+            "code": code_version(*modules),
+            "settings": self.settings(sparsifier),
+        }
+
+    def run(self, sparsifier: SparsifierConfig) -> tuple[Outcome, dict[str, Any]]:
+        """Train it; returns how it went and what the noise really was."""
+        dataset, split = self.data
+        seeded = {} if dataset.files else {"seed": self.seed}
+        generated = not dataset.files and split == dataset.default_split
+        graph = load_dataset(dataset.name, split=None if generated else split, setting=self.setting, **seeded)
+        graph, noise = add_noise(
+            graph, label=self.label_noise, structure=self.structure_noise, features=self.feature_noise, seed=self.seed
+        )
+        return self._loop().fit_model(self.model, graph, sparsifier, self.seed), noise
+
+
+def cells(
+    models: Sequence[str],
+    sparsifiers: Sequence[str],
+    datasets: Sequence[str],
+    *,
+    settings: Sequence[str] = ("transductive",),
+    label_noise: Sequence[str] = ("none",),
+    structure_noise: Sequence[str] = ("none",),
+    feature_noise: Sequence[str] = ("none",),
+    seeds: int = 5,
+) -> tuple[list[Cell], dict[tuple[str, str], str]]:
+    """The cross product, and the pairs of model and sparsifier that are impossible, each with the reason.
+
+    Every name is checked before anything runs.
+    """
+    for setting in settings:
+        if setting not in SETTINGS:
+            raise GsscError(f"setting {setting!r} is not known: {nearest(setting, SETTINGS)}")
+    noises = [
+        [str(parse_noise(text, about)) for text in texts]
+        for about, texts in (("label", label_noise), ("structure", structure_noise), ("features", feature_noise))
+    ]
+    for name in datasets:
+        Cell("", "", name).data  # noqa: B018 - raises on an unknown name
+    refused: dict[tuple[str, str], str] = {}
+    for model, sparsifier in itertools.product(models, sparsifiers):
+        model_entry(model)
+        if sparsifier not in SPARSIFIERS:
+            raise GsscError(f"unknown sparsifier {sparsifier!r}; {nearest(sparsifier, SPARSIFIERS)}")
+        try:
+            training_way(model, sparsifier)
+        except GsscError as error:
+            refused[model, sparsifier] = str(error)
+    # Seeds outermost: a sweep that is stopped early has some seeds of everything and not everything of some models.
+    product = itertools.product(range(seeds), datasets, settings, *noises, models, sparsifiers)
+    made = [
+        Cell(model, sparsifier, dataset, setting, label, structure, features, seed)
+        for seed, dataset, setting, label, structure, features, model, sparsifier in product
+        if (model, sparsifier) not in refused
+    ]
+    return list(dict.fromkeys(made)), refused
+
+
+def key_of(identity: dict[str, Any]) -> str:
+    """The digest that names a run in the store."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def data_checksum(dataset: Dataset) -> str:
+    """One digest of a data set's files; a generated one is determined by the code and the seed."""
+    if not dataset.files:
+        return code_version("gssc.data.synthetic")
+    parts = [f"{file.name} {file.sha256}" for file in dataset.files if not file.optional]
+    if any(part.endswith(" None") for part in parts):
+        parts = [f"{name} {sha256(path)}" for name, path in sorted(fetch(dataset, None).items())]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

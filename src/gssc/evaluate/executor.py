@@ -1,0 +1,138 @@
+"""Where runs happen. A sweep only knows :class:`Executor`, so that a cluster engine is one more class here."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+
+@dataclass
+class Finished:
+    """One job that ended: with its result, or with the error that ended it."""
+
+    job: Any
+    result: Any = None
+    error: str | None = None
+
+
+class Executor(Protocol):
+    """Runs jobs somewhere and hands them back as they end, in any order."""
+
+    def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
+        """Run every job; ``on_start`` hears of each as it begins. Jobs are taken one by one, as room frees up."""
+        ...
+
+
+@dataclass
+class LocalProcesses:
+    """Runs jobs on processes of this machine, one thread each; a process that dies fails its job and no other.
+
+    Args:
+        work: a function of one job, at module level; its result must be picklable.
+        jobs: how many processes.
+    """
+
+    work: Callable[[Any], Any]
+    jobs: int = 1
+    _workers: list[_Worker] = field(default_factory=list, repr=False)
+
+    def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
+        """Run every job, at most :attr:`jobs` at once."""
+        waiting = iter(jobs)
+        try:
+            self._fill(waiting, on_start)
+            while busy := [worker for worker in self._workers if worker.job is not None]:
+                wait([handle for worker in busy for handle in (worker.connection, worker.process.sentinel)])
+                for worker in busy:
+                    finished = worker.collect()
+                    if finished is not None:
+                        self._fill(waiting, on_start)
+                        yield finished
+        finally:
+            for worker in self._workers:
+                worker.stop()
+            self._workers.clear()
+
+    def _fill(self, waiting: Iterator[Any], on_start: Callable[[Any], None]) -> None:
+        self._workers = [worker for worker in self._workers if worker.alive]
+        idle = [worker for worker in self._workers if worker.job is None]
+        while idle or len(self._workers) < self.jobs:
+            job = next(waiting, None)
+            if job is None:
+                return
+            if not idle:
+                idle.append(_Worker(self.work))
+                self._workers.append(idle[-1])
+            on_start(job)
+            idle.pop().give(job)
+
+
+class _Worker:
+    def __init__(self, work: Callable[[Any], Any]):
+        # A fresh interpreter: nothing of the parent's threads and locks is inherited.
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(work, other), daemon=True)
+        before = {name: os.environ.get(name) for name in _ONE_THREAD}
+        os.environ.update(_ONE_THREAD)
+        try:
+            self.process.start()
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+        other.close()
+        self.job: Any = None
+        self.alive = True
+
+    def give(self, job: Any) -> None:
+        self.job = job
+        self.connection.send(job)
+
+    def collect(self) -> Finished | None:
+        """The job's end, if it has come."""
+        job = self.job
+        try:
+            if not self.connection.poll():
+                if self.process.is_alive():
+                    return None
+                raise EOFError
+            result, error = self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            self.alive, self.job = False, None
+            code = self.process.exitcode
+            how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+            return Finished(job, error=f"the process that ran it ended by {how} (out of memory?)")
+        self.job = None
+        return Finished(job, result, error)
+
+    def stop(self) -> None:
+        self.connection.close()
+        self.process.terminate()
+        self.process.join()
+
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
+    """A worker's life: take a job, do it, send its result or its error, until the other end closes."""
+    try:
+        while True:
+            job = connection.recv()
+            try:
+                answer: tuple[Any, str | None] = (work(job), None)
+            except Exception as error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                answer = (None, f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
+            connection.send(answer)
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        return

@@ -1,0 +1,156 @@
+"""A sweep: many cells, a store that remembers them, an executor that runs what is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from gssc.config import SparsifierConfig
+from gssc.evaluate.cell import Cell, key_of
+from gssc.evaluate.executor import Executor, LocalProcesses
+from gssc.evaluate.store import Store
+
+MEGABYTE = 1024
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell with the settings of its sparsifier and the name of its row."""
+
+    cell: Cell
+    sparsifier: SparsifierConfig
+    key: str = ""
+    identity: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass
+class Sweep:
+    """Runs the cells that the store does not have yet.
+
+    Args:
+        cells: what to run.
+        store: where results are kept.
+        executor: where runs happen; processes of this machine if left out.
+        sparsifier: settings of the sparsifiers, apart from their name.
+        again: run finished cells again.
+        retry: run cells again that failed.
+    """
+
+    cells: Sequence[Cell]
+    store: Store
+    executor: Executor = field(default_factory=lambda: LocalProcesses(run_job))
+    sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
+    again: bool = False
+    retry: bool = False
+
+    def __post_init__(self) -> None:
+        self.jobs = [self._job(cell) for cell in self.cells]
+        known = self.store.statuses()
+        self.missing = [job for job in self.jobs if self._wanted(known.get(job.key))]
+
+    def _job(self, cell: Cell) -> Job:
+        settings = SparsifierConfig(**{**vars(self.sparsifier), "name": cell.sparsifier})  # type: ignore[arg-type]
+        identity = cell.identity(settings)
+        return Job(cell, settings, key_of(identity), identity)
+
+    def _wanted(self, status: str | None) -> bool:
+        return self.again or status is None or (status == "failed" and self.retry)
+
+    @property
+    def keys(self) -> list[str]:
+        """The rows of this sweep in the store."""
+        return [job.key for job in self.jobs]
+
+    def run(self, listener: Listener | None = None) -> None:
+        """Run what is missing. Each result is on disk before the next one is waited for."""
+        listener = listener or Listener()
+        for finished in self.executor.run(self._still_missing(listener), listener.started):
+            row = row_of(finished.job, finished.result, finished.error)
+            self.store.put(row)
+            listener.ended(finished.job, row)
+
+    def _still_missing(self, listener: Listener) -> Any:
+        """Jobs one by one, without those another process has finished in the meantime."""
+        for job in self.missing:
+            if self.again or self._wanted(self.store.status(job.key)):
+                yield job
+            else:
+                listener.found(job)
+
+
+class Listener:
+    """Hears what a sweep does; a progress bar is one."""
+
+    def started(self, job: Job) -> None:
+        """A run begins."""
+
+    def ended(self, job: Job, row: dict[str, Any]) -> None:
+        """A run is in the store, done or failed."""
+
+    def found(self, job: Job) -> None:
+        """Another process has done it."""
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """What a worker does: one run, measured."""
+    import torch
+
+    torch.set_num_threads(1)
+    _forget_peak_memory()
+    started = time.perf_counter()
+    outcome, noise = job.cell.run(job.sparsifier)
+    return {
+        "val_accuracy": outcome.val_accuracy,
+        "test_accuracy": outcome.test_accuracy,
+        "seconds": round(outcome.seconds, 3),
+        "wall_seconds": round(time.perf_counter() - started, 3),
+        "epochs": outcome.epochs,
+        "edges_kept": outcome.edges_kept,
+        "edges_total": outcome.edges_total,
+        "peak_memory_mb": _peak_memory(),
+        "noise": noise,
+    }
+
+
+def row_of(job: Job, result: dict[str, Any] | None, error: str | None) -> dict[str, Any]:
+    """A row of the store."""
+    from gssc.evaluate.versions import versions
+
+    identity = job.identity
+    names = ("split", "data", "code")
+    return {
+        **vars(job.cell),
+        **{name: identity[name] for name in names},
+        "key": job.key,
+        "config": identity["settings"],
+        "status": "failed" if error else "done",
+        "error": error,
+        "versions": versions(),
+        "host_cores": os.cpu_count(),
+        "finished_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        **(result or {}),
+    }
+
+
+def _forget_peak_memory() -> None:
+    """Begin a new count of the process's peak memory, where the system can."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def _peak_memory() -> float:
+    """Peak memory in megabytes since :func:`_forget_peak_memory`, or of the whole process."""
+    with suppress(OSError, IndexError, ValueError):
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return round(int(status.split("VmHWM:")[1].split()[0]) / MEGABYTE, 1)
+    import resource
+
+    unit = MEGABYTE * MEGABYTE if platform.system() == "Darwin" else MEGABYTE
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)

@@ -1,0 +1,90 @@
+"""The models by name. A new one is one file and one line here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from gssc.errors import GsscError
+from gssc.names import nearest
+
+
+class ModelEntry(NamedTuple):
+    """Where a model lives, how it is trained, what it does in one line, and where it comes from.
+
+    ``loop`` is the module of :mod:`gssc.train` whose ``fit_model`` trains it.
+    """
+
+    module: str
+    class_name: str
+    summary: str
+    paper: str
+    loop: str = "supervised"
+
+    def load(self) -> Any:
+        """Its class."""
+        return getattr(import_module(f"gssc.models.{self.module}"), self.class_name)
+
+
+MODELS = {
+    "gcn": ModelEntry("gcn", "GCN", "averages over neighbours, twice", "Kipf and Welling 2017, arXiv:1609.02907"),
+    "gat": ModelEntry("gat", "GAT", "attends to neighbours", "Velickovic et al. 2018, arXiv:1710.10903"),
+    "sage": ModelEntry(
+        "sage", "GraphSAGE", "own row beside the neighbours' mean", "Hamilton et al. 2017, arXiv:1706.02216"
+    ),
+    "sgc": ModelEntry("sgc", "SGC", "averages first, then one linear map", "Wu et al. 2019, arXiv:1902.07153"),
+    "appnp": ModelEntry(
+        "appnp",
+        "APPNP",
+        "an MLP's predictions spread by personalised PageRank",
+        "Gasteiger et al. 2019, arXiv:1810.05997",
+    ),
+    "dagnn": ModelEntry(
+        "dagnn", "DAGNN", "an MLP's predictions, near and far ones weighed by node", "Liu et al. 2020, arXiv:2007.09296"
+    ),
+    "mlp": ModelEntry("mlp", "MLP", "labels and features only; the graph is never looked at", "-"),
+    "graph_mlp": ModelEntry(
+        "graph_mlp",
+        "GraphMLP",
+        "an MLP, neighbours pulled together by a contrastive loss",
+        "Hu et al. 2021, arXiv:2106.04051",
+    ),
+    "link_dist": ModelEntry(
+        "link_dist", "LinkDist", "an MLP that distils labels along edges", "Luo et al. 2021, arXiv:2106.08541"
+    ),
+    "str_contrast": ModelEntry(
+        "str_contrast", "STRContrast", "this package's method: an MLP trained on pairs", "GSSC, Sec. III", "contrast"
+    ),
+    "nagphormer": ModelEntry(
+        "nagphormer", "NAGphormer", "a transformer over each node's hops", "Chen et al. 2023, arXiv:2206.04910"
+    ),
+    "sgformer": ModelEntry(
+        "sgformer", "SGFormer", "one linear attention over all nodes beside a GCN", "Wu et al. 2023, arXiv:2306.10759"
+    ),
+    "h2gcn": ModelEntry(
+        "h2gcn", "H2GCN", "own row, neighbours and two-hop neighbours kept apart", "Zhu et al. 2020, arXiv:2006.11468"
+    ),
+    "sign": ModelEntry(
+        "sign", "SIGN", "an MLP on features averaged over several hops", "Frasca et al. 2020, arXiv:2004.11198"
+    ),
+    "glognn": ModelEntry(
+        "glognn", "GloGNN", "every node may learn from every other, in closed form", "Li et al. 2022, arXiv:2205.07308"
+    ),
+    "glnn": ModelEntry(
+        "glnn", "GLNN", "an MLP distilled from a GNN teacher", "Zhang et al. 2022, arXiv:2110.08727", "distill"
+    ),
+    "label_spreading": ModelEntry(
+        "label_spreading",
+        "LabelSpreading",
+        "labels alone, spread over edges (scikit-learn)",
+        "Zhou et al. 2004",
+        "spread",
+    ),
+}
+
+
+def model_entry(name: str) -> ModelEntry:
+    """The entry of a model, or the nearest name."""
+    if name not in MODELS:
+        raise GsscError(f"unknown model {name!r}; {nearest(name, MODELS)}")
+    return MODELS[name]

@@ -1,0 +1,23 @@
+"""The objectives that train a sparsifier under a model that never passes messages (Eq. 14 and 16)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from gssc.train import losses
+
+
+def homophily_loss(objective: str, weights: Tensor, agreement: Tensor, pair_losses: Tensor | None = None) -> Tensor:
+    """What psi descends: the released program's ratio, Eq. 16's share, or Eq. 14, which empties the graph.
+
+    Args:
+        objective: ``ratio``, ``share`` or ``masked_smoothness``.
+        weights: g' of each pair, with gradient.
+        agreement: whether the pair's pseudo-labels agree.
+        pair_losses: l_ij of each pair, for Eq. 14.
+    """
+    if objective == "share":
+        return -losses.homophily_share(weights, agreement)
+    if objective == "masked_smoothness" and pair_losses is not None:
+        return losses.masked_smoothness(weights, pair_losses)
+    return losses.homophily_ratio(weights, agreement)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from gssc.evaluate.executor import LocalProcesses
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def fail_on_three(number: int) -> int:
+    if number == 3:
+        raise ValueError("three is right out")
+    return number
+
+
+def die_on_two(number: int) -> int:
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def threads(_: int) -> str | None:
+    return os.environ.get("OMP_NUM_THREADS")
+
+
+def who(_: int) -> int:
+    time.sleep(0.3)
+    return os.getpid()
+
+
+def finished(work, jobs, processes=2):
+    started = []
+    ended = list(LocalProcesses(work, processes).run(jobs, started.append))
+    assert sorted(started) == sorted(jobs)
+    return {each.job: each for each in ended}
+
+
+def test_every_job_comes_back_with_its_result():
+    ended = finished(double, list(range(7)))
+    assert {job: each.result for job, each in ended.items()} == {number: 2 * number for number in range(7)}
+
+
+def test_one_failure_stops_nothing_else():
+    ended = finished(fail_on_three, [1, 2, 3, 4])
+    assert "three is right out" in ended[3].error
+    assert "fail_on_three" in ended[3].error
+    assert [ended[job].result for job in (1, 2, 4)] == [1, 2, 4]
+
+
+def test_a_process_that_dies_fails_its_own_job_and_is_replaced():
+    ended = finished(die_on_two, [1, 2, 3, 4, 5])
+    assert "signal 9" in ended[2].error
+    assert [ended[job].result for job in (1, 3, 4, 5)] == [1, 3, 4, 5]
+
+
+def test_each_process_has_one_thread_and_the_parent_keeps_its_own(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert finished(threads, [0], 1)[0].result == "1"
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+
+
+def test_two_processes_share_the_work():
+    assert len({each.result for each in finished(who, [0, 1, 2, 3]).values()}) == 2
+
+
+def test_jobs_are_taken_as_room_frees_up():
+    taken = []
+
+    def jobs():
+        for number in range(5):
+            taken.append(number)
+            yield number
+
+    running = LocalProcesses(double, 1).run(jobs(), lambda job: None)
+    next(running)
+    assert len(taken) <= 2
+    running.close()

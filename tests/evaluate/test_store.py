@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gssc.errors import GsscError
+from gssc.evaluate.store import COLUMNS, Store
+
+
+def a_row(key: str, **changes):
+    row = dict.fromkeys(COLUMNS, "x") | {
+        "key": key,
+        "status": "done",
+        "seed": 0,
+        "test_accuracy": 0.5,
+        "config": {"a": 1},
+    }
+    return row | {"error": None} | changes
+
+
+def test_what_is_put_comes_back(tmp_path):
+    store = Store(tmp_path / "r.sqlite")
+    store.put(a_row("one", test_accuracy=0.8125))
+    (row,) = Store(tmp_path / "r.sqlite").rows()
+    assert row["key"] == "one"
+    assert row["test_accuracy"] == 0.8125
+    assert row["config"] == '{"a": 1}'
+    assert store.status("one") == "done"
+    assert store.status("two") is None
+
+
+def test_a_failure_never_replaces_a_result_and_a_result_replaces_a_failure(tmp_path):
+    store = Store(tmp_path / "r.sqlite")
+    store.put(a_row("one", status="failed", error="first"))
+    store.put(a_row("one", status="failed", error="second"))
+    assert [row["error"] for row in store.rows()] == ["second"]
+    store.put(a_row("one"))
+    store.put(a_row("one", status="failed", error="late"))
+    assert store.statuses() == {"one": "done"}
+
+
+def test_rows_of_some_keys(tmp_path):
+    store = Store(tmp_path / "r.sqlite")
+    for key in "abc":
+        store.put(a_row(key))
+    assert [row["key"] for row in store.rows(["c", "a"])] == ["a", "c"]
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    (tmp_path / "r.sqlite").write_bytes(b"plainly not a database" * 100)
+    with pytest.raises(GsscError, match="cannot use the results store"):
+        Store(tmp_path / "r.sqlite").rows()
+
+
+def test_a_store_of_another_version(tmp_path):
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "r.sqlite") as connection:
+        connection.execute("CREATE TABLE runs (key TEXT PRIMARY KEY)")
+    connection.close()
+    with pytest.raises(GsscError, match="another version"):
+        Store(tmp_path / "r.sqlite").rows()
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(GsscError, match="cannot open"):
+        Store(tmp_path / "nowhere" / "r.sqlite").rows()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from gssc.evaluate.store import COLUMNS, Store
+store = Store(Path(sys.argv[1]))
+for number in range(int(sys.argv[3])):
+    row = dict.fromkeys(COLUMNS, "x") | {"key": f"{sys.argv[2]}-{number}", "status": "done", "seed": number, "config": {}}
+    store.put(row)
+    print(number, flush=True)
+"""
+
+
+def writer(path, name: str, count: int) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), name, str(count)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_two_processes_writing_at_once_lose_nothing(tmp_path):
+    path = tmp_path / "r.sqlite"
+    both = [writer(path, name, 60) for name in ("left", "right")]
+    assert [process.wait(60) for process in both] == [0, 0]
+    for process in both:
+        process.stdout.close()
+    assert len(Store(path).rows()) == 120
+
+
+def test_a_killed_writer_leaves_every_row_it_said_it_wrote(tmp_path):
+    path = tmp_path / "r.sqlite"
+    process = writer(path, "killed", 100_000)
+    written = 0
+    for line in process.stdout:
+        written = int(line) + 1
+        if written >= 20:
+            break
+    process.kill()
+    rest = process.stdout.read().split()
+    process.wait(10)
+    process.stdout.close()
+    written = max([written, *(int(number) + 1 for number in rest if number.isdigit())])
+    time.sleep(0.1)
+    assert written <= len(Store(path).rows()) <= written + 1
