@@ -1,0 +1,154 @@
+"""Structure noise: edges that are taken away and edges that are made up.
+
+Edges are undirected and counted once. Every edge added was no edge of the original graph, so none of those removed
+comes back. Noise falls on the whole graph, edges of validation and test nodes included.
+
+Non-edges are drawn exactly and without replacement by their number: the pairs are numbered in an order that needs no
+list of them, the numbers of the edges are skipped, and memory stays in proportion to nodes, edges and the draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gssc.errors import GsscError
+
+if TYPE_CHECKING:
+    from gssc.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class StructureNoise:
+    """A graph with other edges.
+
+    Args:
+        graph: the noisy graph.
+        removed, added: [2, *] edges, each once as (smaller, larger), sorted.
+        realised_rate: what the rate of this kind counts, over the number of edges before.
+    """
+
+    graph: Graph
+    removed: np.ndarray
+    added: np.ndarray
+    realised_rate: float
+
+    def counts(self) -> dict[str, int]:
+        """How many edges went and came, and how many there were and are."""
+        removed, added = self.removed.shape[1], self.added.shape[1]
+        after = self.graph.num_edges
+        return {"removed": removed, "added": added, "edges_before": after + removed - added, "edges": after}
+
+
+def random(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
+    """Remove round(rate * E) edges and add as many non-edges, so that the number of edges stays."""
+    count = round(rate * graph.num_edges)
+    removed = _some(np.arange(graph.num_edges), count, rng)
+    return _changed(graph, removed, _any_pairs(graph).draw(graph.edges, count, rng), counted=count)
+
+
+def add(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
+    """Add round(rate * E) non-edges."""
+    count = round(rate * graph.num_edges)
+    none_removed = np.empty(0, dtype=np.int64)
+    return _changed(graph, none_removed, _any_pairs(graph).draw(graph.edges, count, rng), counted=count)
+
+
+def remove(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
+    """Remove round(rate * E) edges."""
+    count = round(rate * graph.num_edges)
+    none_added = np.empty((2, 0), dtype=np.int64)
+    return _changed(graph, _some(np.arange(graph.num_edges), count, rng), none_added, counted=count)
+
+
+def dice(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
+    """Of round(rate * E) changes remove half within classes and add half (and the odd one) between classes.
+
+    `Hiding Individuals and Communities <https://arxiv.org/abs/1608.00375>`_: disconnect internally, connect
+    externally. Classes are those of `graph.labels`, of every node whose label is known, test nodes too: a worst case
+    that no learner gets to see. Edges with an unknown end are left alone.
+    """
+    if graph.is_multilabel:
+        raise GsscError(f"dice noise needs one class a node, but {graph.name} has binary targets: use random noise")
+    if (graph.labels < 0).all():
+        raise GsscError(f"dice noise goes by labels, but {graph.name} has none: use random noise")
+    count = round(rate * graph.num_edges)
+    left, right = graph.labels[graph.edges]
+    removed = _some(np.flatnonzero((left == right) & (left >= 0)), count // 2, rng, what="within classes")
+    added = _pairs_between_classes(graph.labels).draw(graph.edges, count - count // 2, rng)
+    return _changed(graph, removed, added, counted=count)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """A set of node pairs, numbered: the node at place p goes with each of the first `partners[p]` places.
+
+    Pair (p, q) has the number `partners[:p].sum() + q`.
+    """
+
+    order: np.ndarray  # [n] node at each place
+    partners: np.ndarray  # [n] at most the place itself
+    what: str
+
+    def draw(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw `count` different pairs that are not among the edges; [2, count]."""
+        first_number = np.concatenate([[0], np.cumsum(self.partners)])  # of each place
+        taken = self._numbers(edges, first_number)
+        free = int(first_number[-1]) - len(taken)
+        if count > free:
+            raise GsscError(
+                f"{count:,} edges were to be added, but only {free:,} {self.what} exist: use a lower rate of noise"
+            )
+        drawn = rng.choice(free, size=count, replace=False, shuffle=False).astype(np.int64)
+        # The m-th free number has in front of it every edge with at most m free numbers before it.
+        numbers = drawn + np.searchsorted(taken - np.arange(len(taken)), drawn, side="right")
+        place = np.searchsorted(first_number, numbers, side="right") - 1
+        return _canonical(np.stack([self.order[place], self.order[numbers - first_number[place]]]))
+
+    def _numbers(self, edges: np.ndarray, first_number: np.ndarray) -> np.ndarray:
+        """Return the numbers of those edges that are pairs of this set, ascending."""
+        places = np.full(max(int(edges.max()), int(self.order.max(initial=0))) + 1, -1)
+        places[self.order] = np.arange(len(self.order))
+        lower, higher = np.sort(places[edges], axis=0)
+        counted = (lower >= 0) & (lower < self.partners[higher])
+        return np.sort(first_number[higher[counted]] + lower[counted])
+
+
+def _any_pairs(graph: Graph) -> _Pairs:
+    nodes = np.arange(graph.num_nodes)
+    return _Pairs(nodes, nodes, "pairs of nodes without an edge")
+
+
+def _pairs_between_classes(labels: np.ndarray) -> _Pairs:
+    known = np.flatnonzero(labels >= 0)
+    order = known[np.argsort(labels[known], kind="stable")]
+    # Sorted by class, a node's partners in other classes are all the places before its class begins.
+    begins = np.searchsorted(labels[order], labels[order], side="left")
+    return _Pairs(order, begins, "pairs of nodes of two classes without an edge")
+
+
+def _some(edges: np.ndarray, count: int, rng: np.random.Generator, what: str = "in all") -> np.ndarray:
+    """Draw `count` of these positions in the edge list, ascending."""
+    if count > len(edges):
+        raise GsscError(
+            f"{count:,} edges were to be removed, but there are only {len(edges):,} {what}: use a lower rate of noise"
+        )
+    return np.sort(rng.choice(edges, size=count, replace=False, shuffle=False))
+
+
+def _changed(graph: Graph, removed: np.ndarray, added: np.ndarray, counted: int) -> StructureNoise:
+    kept = np.ones(graph.num_edges, dtype=bool)
+    kept[removed] = False
+    edges = np.concatenate([graph.edges[:, kept], added], axis=1)
+    if not edges.shape[1]:
+        raise GsscError(f"the noise would remove all {graph.num_edges:,} edges of {graph.name}: use a lower rate")
+    noisy = graph.with_(edges=_canonical(edges))
+    return StructureNoise(noisy, graph.edges[:, ~kept], added, counted / graph.num_edges)
+
+
+def _canonical(edges: np.ndarray) -> np.ndarray:
+    source, target = np.sort(edges, axis=0)
+    by_node = np.lexsort((target, source))
+    return np.stack([source[by_node], target[by_node]])
