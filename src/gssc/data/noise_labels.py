@@ -1,7 +1,8 @@
 """Label noise: training labels turned into wrong ones; validation, test and all other labels are never touched.
 
 Every kind draws one number a training node to say whether its label flips, and does so before anything else. So with
-the same generator a higher rate flips the same nodes and more, and two kinds differ in where labels go.
+the same generator a higher rate flips the same nodes and more (nearly so for `instance`, whose nodes have rates of
+their own), and two kinds differ in where labels go.
 """
 
 from __future__ import annotations
