@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
+from gssc.models.base import NodeModel, Recipe
+from gssc.models.dropout import drop_entries
 
 
-class MLP(nn.Module):
+class MLP(NodeModel):
     """Two linear layers with ReLU and dropout.
 
     Args:
@@ -16,14 +20,20 @@ class MLP(nn.Module):
         outputs: number of classes.
         hidden: width of the hidden layer.
         dropout: share of hidden units dropped in training.
+        input_dropout: share of feature values dropped in training.
     """
 
-    def __init__(self, inputs: int, outputs: int, hidden: int = 64, dropout: float = 0.5):
+    passes_messages: ClassVar[bool] = False
+    learns_from_edges: ClassVar[bool] = False
+    recipe: ClassVar[Recipe] = Recipe(model={"hidden": 64, "dropout": 0.5}, lr=0.01, weight_decay=5e-4)
+
+    def __init__(self, inputs: int, outputs: int, hidden: int = 64, dropout: float = 0.5, input_dropout: float = 0.0):
         super().__init__()
         self.first = RowLinear(inputs, hidden)
         self.second = nn.Linear(hidden, outputs)
-        self.dropout = dropout
+        self.dropout, self.input_dropout = dropout, input_dropout
 
-    def forward(self, rows: Rows, edge_index: Tensor | None = None) -> Tensor:
+    def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of the rows; the edges are not looked at."""
-        return self.second(F.dropout(F.relu(self.first(rows)), self.dropout, self.training))
+        hidden = F.relu(self.first(drop_entries(rows, self.input_dropout, self.training)))
+        return self.second(F.dropout(hidden, self.dropout, self.training))

@@ -1,0 +1,53 @@
+"""Dropout of input features, for dense and sparse rows alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gssc.features import Rows, SparseRows
+from gssc.models.recent import Recent
+
+
+class _DroppedRows(SparseRows):
+    """Sparse rows whose transpose is the full rows' transpose with the same entries dropped, so nothing is sorted."""
+
+    def __init__(self, full: SparseRows, kept: Tensor, order: Tensor):
+        matrix = full.matrix
+        super().__init__(sp.csr_matrix((kept.numpy(), matrix.indices, matrix.indptr), matrix.shape))
+        self._full, self._kept, self._order = full, kept, order
+
+    def transposed(self) -> SparseRows:
+        matrix = self._full.transposed().matrix
+        values = self._kept.index_select(0, self._order).numpy()
+        return SparseRows(sp.csr_matrix((values, matrix.indices, matrix.indptr), matrix.shape))
+
+
+_orders: Recent[Tensor] = Recent()
+
+
+def drop_entries(rows: Rows, share: float, training: bool) -> Rows:
+    """Rows with a share of their values dropped and the others scaled up; as they are outside training.
+
+    Of sparse rows only the stored values are drawn: the others are zero either way.
+    """
+    if not training or share == 0:
+        return rows
+    if isinstance(rows, Tensor):
+        return F.dropout(rows, share)
+    kept = F.dropout(torch.from_numpy(rows.matrix.data), share)
+    return _DroppedRows(rows, kept, _transposed_order(rows))
+
+
+def _transposed_order(rows: SparseRows) -> Tensor:
+    """Which stored value of the rows is which of their transpose."""
+
+    def compute() -> Tensor:
+        matrix = rows.matrix
+        numbered = sp.csr_matrix((np.arange(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
+        return torch.from_numpy(numbered.T.tocsr().data)
+
+    return _orders.get((rows,), (), compute)

@@ -1,0 +1,77 @@
+"""H2GCN (Zhu et al., 2020): a node's own row, its neighbours and their neighbours are kept apart."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gssc.features import Rows
+from gssc.models.base import NodeModel, Recipe
+from gssc.models.input_map import InputMap
+from gssc.models.propagation import Messages, normalized
+from gssc.models.recent import Recent
+from gssc.models.two_hop import two_hop_pairs
+
+_two_hops: Recent[Messages] = Recent(2)
+
+
+class H2GCN(NodeModel):
+    r"""Beyond homophily, https://arxiv.org/abs/2006.11468.
+
+    .. math:: R_0 = \mathrm{ReLU}(X W), \quad R_k = [A_1 R_{k-1} \,\|\, A_2 R_{k-1}], \quad
+        \mathrm{logits} = [R_0 \,\|\, \ldots \,\|\, R_K] W'
+
+    :math:`A_1` are the edges and :math:`A_2` the pairs exactly two steps apart, both normalised by degree, without
+    self-loops.
+
+    Args:
+        inputs: number of features.
+        outputs: number of classes.
+        hidden: width of R_0; every round doubles it.
+        rounds: rounds of aggregation K.
+        dropout: share of units of the final rows dropped in training.
+        input_dropout: share of feature values dropped in training.
+    """
+
+    recipe: ClassVar[Recipe] = Recipe(
+        model={"hidden": 64, "rounds": 2, "dropout": 0.5}, epochs=500, lr=0.01, weight_decay=5e-4
+    )
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        hidden: int = 64,
+        rounds: int = 2,
+        dropout: float = 0.5,
+        input_dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.first = InputMap(inputs, hidden, input_dropout)
+        self.last = nn.Linear(hidden * (2 ** (rounds + 1) - 1), outputs, bias=False)
+        self.rounds, self.dropout = rounds, dropout
+        nn.init.xavier_uniform_(self.last.weight)
+
+    def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits of every node, [N, C]."""
+        near = normalized(edge_index, edge_weight, rows.shape[0], loops=False)
+        far = two_hops(edge_index, edge_weight, rows.shape[0])
+        seen = [F.relu(self.first(rows))]
+        for _ in range(self.rounds):
+            seen.append(torch.cat([near(seen[-1]), far(seen[-1])], dim=1))
+        logits: Tensor = self.last(F.dropout(torch.cat(seen, dim=1), self.dropout, self.training))
+        return logits
+
+
+def two_hops(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> Messages:
+    """The normalised pairs two steps apart, :math:`A_2`; found once for edges whose weights are fixed."""
+
+    def build() -> Messages:
+        return normalized(*two_hop_pairs(edge_index, edge_weight, num_nodes), num_nodes, loops=False)
+
+    if edge_weight is not None and edge_weight.requires_grad and torch.is_grad_enabled():
+        return build()
+    return _two_hops.get((edge_index, edge_weight), (num_nodes,), build)

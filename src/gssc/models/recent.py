@@ -1,0 +1,47 @@
+"""A short memory for what depends on a graph alone, so that no epoch computes it again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor
+
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Value]):
+    """What was computed for the objects met last, known by identity, while they live and are not written to.
+
+    Args:
+        size: how many results are kept.
+    """
+
+    def __init__(self, size: int = 4):
+        self.size = size
+        self._kept: list[tuple[list[Any], tuple[Any, ...], Value]] = []
+
+    def get(self, objects: tuple[Any, ...], settings: tuple[Any, ...], compute: Callable[[], Value]) -> Value:
+        """The result for these very objects and equal settings, computed if it is not there."""
+        for marks, kept_settings, value in self._kept:
+            if kept_settings == settings and len(marks) == len(objects) and all(map(_is, marks, objects)):
+                return value
+        value = compute()
+        alive = [entry for entry in self._kept if all(mark is None or mark[0]() is not None for mark in entry[0])]
+        self._kept = [*alive[1 - self.size :], ([_mark(item) for item in objects], settings, value)]
+        return value
+
+
+def _mark(item: Any) -> tuple[Any, int] | None:
+    return None if item is None else (weakref.ref(item), _version(item))
+
+
+def _is(mark: tuple[Any, int] | None, item: Any) -> bool:
+    if mark is None or item is None:
+        return mark is item
+    return mark[0]() is item and mark[1] == _version(item)
+
+
+def _version(item: Any) -> int:
+    return item._version if isinstance(item, Tensor) else 0

@@ -1,0 +1,44 @@
+"""SGC (Wu et al., 2019): all averaging first, then one linear map."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from gssc.features import Rows
+from gssc.models.base import NodeModel, Recipe
+from gssc.models.input_map import InputMap
+from gssc.models.propagation import normalized
+
+
+class SGC(NodeModel):
+    r"""Simple graph convolution, https://arxiv.org/abs/1902.07153.
+
+    .. math:: \hat A^K X W + b, \quad \hat A = D^{-1/2} (A + I) D^{-1/2}
+
+    computed as :math:`\hat A^K (X W)`, which is the same and spreads one column a class.
+
+    Args:
+        inputs: number of features.
+        outputs: number of classes.
+        hops: rounds of averaging K.
+        dropout: share of feature values dropped in training.
+    """
+
+    recipe: ClassVar[Recipe] = Recipe(model={"hops": 2}, epochs=100, lr=0.2, weight_decay=1e-5)
+
+    def __init__(self, inputs: int, outputs: int, hops: int = 2, dropout: float = 0.0):
+        super().__init__()
+        self.linear = InputMap(inputs, outputs, dropout)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        self.hops = hops
+
+    def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits of every node, [N, C]."""
+        spread = normalized(edge_index, edge_weight, rows.shape[0])
+        logits: Tensor = self.linear(rows)
+        for _ in range(self.hops):
+            logits = spread(logits)
+        return logits + self.bias

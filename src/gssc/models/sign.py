@@ -1,0 +1,67 @@
+"""SIGN (Frasca et al., 2020): an MLP on features averaged over several numbers of hops."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gssc.features import Rows
+from gssc.models.base import NodeModel, Recipe
+from gssc.models.input_map import InputMap
+from gssc.models.propagation import normalized
+
+
+class SIGN(NodeModel):
+    r"""Scalable inception graph network with powers of the adjacency, https://arxiv.org/abs/2004.11198.
+
+    .. math:: \mathrm{PReLU}\big([X \Theta_0 \,\|\, \hat A X \Theta_1 \,\|\, \ldots
+        \,\|\, \hat A^r X \Theta_r]\big) \Omega
+
+    The rows are mapped before they are averaged, which is the same; so weights of edges get a gradient, which features
+    averaged once in advance could not give.
+
+    Args:
+        inputs: number of features.
+        outputs: number of classes.
+        hidden: width of each hop's map.
+        hops: highest power r.
+        dropout: share of hidden units dropped in training.
+        input_dropout: share of feature values dropped in training.
+    """
+
+    recipe: ClassVar[Recipe] = Recipe(
+        model={"hidden": 64, "hops": 3, "dropout": 0.5, "input_dropout": 0.5}, lr=0.01, weight_decay=5e-4
+    )
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        hidden: int = 64,
+        hops: int = 3,
+        dropout: float = 0.5,
+        input_dropout: float = 0.0,
+    ):
+        super().__init__()
+        width = hidden * (hops + 1)
+        self.first = InputMap(inputs, width, input_dropout)
+        self.first_bias = nn.Parameter(torch.zeros(width))
+        self.activation = nn.PReLU()
+        self.second = nn.Linear(width, outputs)
+        self.hidden, self.hops, self.dropout = hidden, hops, dropout
+
+    def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits of every node, [N, C]."""
+        spread = normalized(edge_index, edge_weight, rows.shape[0])
+        travelling: Tensor = self.first(rows)
+        arrived = []
+        for _ in range(self.hops):  # each round leaves one part behind
+            stays, travelling = travelling.split([self.hidden, travelling.shape[1] - self.hidden], dim=1)
+            arrived.append(stays)
+            travelling = spread(travelling)
+        hidden = self.activation(torch.cat([*arrived, travelling], dim=1) + self.first_bias)
+        logits: Tensor = self.second(F.dropout(hidden, self.dropout, self.training))
+        return logits
