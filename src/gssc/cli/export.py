@@ -1,0 +1,50 @@
+"""``gssc export``: a trained model as files for another program, with a model card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gssc.deploy.export import Export
+
+EXAMPLES = """\
+examples:
+  gssc export runs/cora --format onnx                     writes runs/cora/export-onnx
+  gssc export runs/cora --format numpy --out serving      weights and one Python file that needs NumPy alone
+  gssc export runs/cora --format torch --overwrite        an nn.Module and its weights
+  gssc export runs/cora --format card                     the model card alone
+
+onnx needs the packages of gssc[export]; the other formats need nothing more. Every folder has a MODEL_CARD.md with
+data, split, quality, calibration, intended use and limits, and how its files are used. Before a folder is put in its
+place, its outputs are compared with those of the trained model.
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    """The options of the command."""
+    parser.add_argument("run", type=str, help="folder of a finished run")
+    parser.add_argument("--format", type=str, required=True, help="onnx, numpy, torch or card")
+    parser.add_argument("--out", type=str, help="folder to write; default RUN/export-FORMAT")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier export in that folder")
+
+
+def run(args: Any) -> None:
+    """Export, and show what was written."""
+    from gssc.deploy.export import export_run
+
+    show(export_run(args.run, args.format, args.out, args.overwrite))
+
+
+def show(export: Export) -> None:
+    """The files and their sizes, and how near the export is to the model."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("file", title=str(export.folder))
+    table.add_column("kB", justify="right")
+    for path in export.files:
+        table.add_row(path.name, f"{path.stat().st_size / 1000:,.1f}")
+    console = Console()
+    console.print(table)
+    compared = f"outputs within {export.difference:.0e} of the trained model; " if export.difference is not None else ""
+    console.print(f"{compared}how to use it: {export.folder / 'MODEL_CARD.md'}", soft_wrap=True, highlight=False)

@@ -1,0 +1,221 @@
+"""The model card: what a model was trained on, how good it is, what it is for and what it is not for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gssc import __version__
+from gssc.deploy.export.source import Source
+from gssc.files import atomic_write
+
+CARD = "MODEL_CARD.md"
+UNKNOWN = "not recorded"
+SHOWN_NAMES = 60
+SETTINGS = {
+    "transductive": "transductive: training saw features and edges of all nodes, and labels of training nodes only",
+    "inductive": "inductive: test nodes and their edges were hidden during training",
+    "cold-start": "cold-start: test nodes were hidden during training and have no edges",
+}
+METRICS = {"accuracy": "accuracy", "roc_auc": "ROC AUC, mean over tasks"}
+
+
+def write_card(source: Source, folder: Path, use: str = "") -> None:
+    """Write ``MODEL_CARD.md``; ``use`` is how the files beside it are used."""
+    with atomic_write(folder / CARD) as temporary:
+        temporary.write_text(card(source, use), encoding="utf-8")
+
+
+def card(source: Source, use: str = "") -> str:
+    """The card as Markdown. Whatever the run did not write down is said to be missing, never made up."""
+    sections = {
+        "Data": data(source),
+        "Quality": quality(source),
+        "Calibration": calibration(source),
+        "Intended use": intended_use(source),
+        "Limits": limits(source),
+        "Input": inputs(source),
+        "Output": outputs(source),
+        "Use": use,
+        "Where it comes from": origin(source),
+    }
+    title = f"# Model card: {one_line(fact(source, 'dataset') or source.folder.resolve().name)}\n"
+    body = "\n".join(f"## {heading}\n\n{text.rstrip()}\n" for heading, text in sections.items() if text)
+    return f"{title}\n{summary(source)}\n\n{body}"
+
+
+def fact(source: Source, name: str) -> Any:
+    """A value from the run's result or, failing that, from the model's own metadata; None if neither has it."""
+    value = source.metrics.get(name)
+    return source.model.metadata.get(name) if value is None else value
+
+
+def summary(source: Source) -> str:
+    """One sentence."""
+    model = source.model
+    kind = "one of" if model.task == "multiclass" else "any of"
+    return (
+        f"A plain MLP that assigns {kind} {len(model.class_names):,} {'classes' if kind == 'one of' else 'tasks'} to a "
+        f"row of {model.widths[0]:,} features. It was trained on a graph; it needs none to predict."
+    )
+
+
+def data(source: Source) -> str:
+    """Data set, split, setting and labels."""
+    setting = fact(source, "setting")
+    given = source.settings.get("data") or {}
+    rows = [
+        ("data set", fact(source, "dataset")),
+        ("graph file", given.get("graph")),
+        ("split", fact(source, "split")),
+        ("split seed", given.get("split_seed")),
+        ("setting", SETTINGS.get(str(setting), setting)),
+        ("training labels", labels(source)),
+    ]
+    return table(("", ""), [row for row in rows if row[0] != "graph file" or row[1]])
+
+
+def labels(source: Source) -> str | None:
+    """How many labels training had, as far as the run tells."""
+    count = fact(source, "training_labels")
+    if isinstance(count, int):
+        return f"{count:,}"
+    each = str(fact(source, "split")).removeprefix("per-class:")
+    return f"{int(each):,} a class" if each.isdecimal() else None
+
+
+def quality(source: Source) -> str:
+    """Validation and test results."""
+    metric = METRICS.get(str(source.metrics.get("metric")), "accuracy")
+    rows = [(part, percent(fact(source, f"{part}_accuracy"))) for part in ("val", "test")]
+    names = {"val": "validation", "test": "test"}
+    text = table(("part", metric), [(names[part], value) for part, value in rows])
+    return f"{text}\n\nOne run, one seed ({shown(fact(source, 'seed'))}), one split; other seeds give other numbers."
+
+
+def calibration(source: Source) -> str:
+    """Temperature, and calibration errors if somebody measured them."""
+    measured, temperature = fact(source, "calibration"), source.model.temperature
+    lines = [
+        f"Logits are divided by a temperature of {temperature:.4g} before they become probabilities."
+        if temperature != 1
+        else "The temperature is 1: probabilities are those of training, not adjusted afterwards."
+    ]
+    if isinstance(measured, dict) and measured:
+        lines += ["", table(("", "value"), [(name.replace("_", " "), value) for name, value in measured.items()])]
+    elif measured:
+        lines.append(one_line(measured))
+    else:
+        lines.append("Calibration error: not measured. Do not read the probabilities as frequencies.")
+    return "\n".join(lines)
+
+
+def intended_use(source: Source) -> str:
+    """What the model is for."""
+    return (
+        "To classify rows of the same kind as the training nodes: the same features, measured and scaled the same way, "
+        "from the same source. Neighbours, edges and ids are not used, so nodes without any edge can be classified."
+    )
+
+
+def limits(source: Source) -> str:
+    """What the model is not for."""
+    model = source.model
+    lines = [
+        "It predicts from features alone: what only a node's neighbours tell about it has no effect on the answer.",
+        "Every row gets an answer, also one unlike anything in training; there is no answer for 'none of these'."
+        if model.task == "multiclass"
+        else "Each task is decided on its own, at a probability of one half.",
+        "Rows whose features have drifted from those of the training data lower its quality without any warning.",
+        "Differences in quality between groups of nodes were not measured.",
+    ]
+    if fact(source, "setting") == "transductive":
+        lines.append(
+            "Training saw features and edges of the test nodes (transductive): on rows that are new, expect less than "
+            "the test result above."
+        )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def inputs(source: Source) -> str:
+    """Columns and normalisation."""
+    model = source.model
+    names = model.feature_names
+    count = f"{model.widths[0]:,} numbers a row, float32, finite"
+    lines = [
+        f"{count}, without names: the order of the training data." if names is None else f"{count}, in this order:"
+    ]
+    if names is not None:
+        lines += ["", listed(names)]
+    how = (
+        "The model itself divides each row by the sum of its absolute values (rows of zeros stay as they are): give it "
+        "raw rows, as in training."
+        if model.normalize == "row"
+        else "Rows are used as they are: scale them as the training data was scaled."
+    )
+    return "\n".join([*lines, "", how])
+
+
+def outputs(source: Source) -> str:
+    """Classes and what the numbers mean."""
+    model = source.model
+    what = (
+        "Logits, and probabilities that sum to one (softmax), one column a class:"
+        if model.task == "multiclass"
+        else "Logits, and one probability a task (sigmoid); they do not sum to one:"
+    )
+    return f"{what}\n\n{listed(model.class_names)}"
+
+
+def origin(source: Source) -> str:
+    """Architecture, main settings, versions and digest."""
+    model, train = source.model, source.settings.get("train") or {}
+    versions = source.metrics.get("versions") or {}
+    rows = [
+        ("layers", f"{' -> '.join(map(str, model.widths))}, {model.activation}, batch norm folded in"),
+        ("seed", fact(source, "seed")),
+        ("epochs trained", source.metrics.get("epochs")),
+        ("learning rate", train.get("lr")),
+        ("batch size", train.get("batch_size")),
+        ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
+        ("exported with", f"gssc {__version__}"),
+        ("digest of the model", f"`{source.digest}`"),
+    ]
+    more = "\n\nAll settings are in the `config.yaml` of the run." if source.settings else ""
+    return table(("", ""), rows) + more
+
+
+def table(header: tuple[str, str], rows: list[tuple[str, Any]]) -> str:
+    """A Markdown table with two columns."""
+    lines = [f"| {header[0]} | {header[1]} |", "|---|---|"]
+    return "\n".join(lines + [f"| {cell(name)} | {cell(value)} |" for name, value in rows])
+
+
+def listed(names: list[str]) -> str:
+    """Names as a numbered list, a long one cut."""
+    lines = [f"{index}. {one_line(name)}" for index, name in enumerate(names[:SHOWN_NAMES])]
+    if len(names) > SHOWN_NAMES:
+        lines.append(f"\nand {len(names) - SHOWN_NAMES:,} more, all in the model's own description.")
+    return "\n".join(lines)
+
+
+def percent(value: Any) -> str | None:
+    """A share the way people read it."""
+    return f"{100 * value:.2f} %" if isinstance(value, int | float) else None
+
+
+def shown(value: Any) -> str:
+    """A value, or that there is none."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.4g}" if isinstance(value, float) else one_line(value)
+
+
+def cell(value: Any) -> str:
+    """A value that cannot break out of its table cell."""
+    return shown(value).replace("|", "\\|")
+
+
+def one_line(value: Any) -> str:
+    """Text without line breaks, which would end a table or begin a heading."""
+    return " ".join(str(value).split())

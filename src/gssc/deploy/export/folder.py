@@ -1,0 +1,130 @@
+"""An export folder: written beside its place, compared with the model it came from, then put there in one step."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from gssc.deploy.export.card import CARD, write_card
+from gssc.deploy.export.source import read_source
+from gssc.deploy.model import DeployedModel
+from gssc.errors import GsscError
+from gssc.names import nearest
+
+# A format is a module with `write(source, folder)`, `outputs(folder, rows)` -> logits and probabilities, and `USE`.
+FORMATS = {
+    "onnx": "gssc.deploy.export.onnx_format",
+    "numpy": "gssc.deploy.export.numpy_format",
+    "torch": "gssc.deploy.export.torch_format",
+    "card": None,
+}
+# Only a folder with nothing else in it is ever replaced.
+OWN_FILES = {
+    CARD,
+    "model.onnx",
+    "model_sparse.onnx",
+    "model.json",
+    "model.safetensors",
+    "predict.py",
+    "model.py",
+    "__pycache__",
+}
+TOLERANCE = 1e-5
+ROWS_COMPARED = 64
+
+
+class Export(NamedTuple):
+    """What was written: the folder, its files, and the largest difference from the trained model, if compared."""
+
+    folder: Path
+    files: list[Path]
+    difference: float | None
+
+
+def export_run(run: str | Path, format: str, out: str | Path | None = None, overwrite: bool = False) -> Export:
+    """Write the model of a finished run for another program to use, with a model card.
+
+    Args:
+        run: a run folder, or any folder with ``model.json`` and ``model.safetensors``.
+        format: one of :data:`FORMATS`.
+        out: folder to write; ``export-FORMAT`` within the run if left out.
+        overwrite: replace an earlier export there.
+    """
+    if format not in FORMATS:
+        raise GsscError(f"unknown format {format!r}: {nearest(format, FORMATS)}")
+    out = Path(run) / f"export-{format}" if out is None else Path(out)
+    source = read_source(run)
+    check_free(out, overwrite)
+    place = FORMATS[format]
+    module = import_module(place) if place else None
+    temporary = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
+    try:
+        temporary.mkdir(parents=True)
+    except OSError as error:
+        raise GsscError(f"cannot write {out}: {error.strerror}") from None
+    difference = None
+    try:
+        if module:
+            module.write(source, temporary)
+            difference = compare(source.model, *module.outputs(temporary, rows_to_compare(source.model)))
+        write_card(source, temporary, module.USE if module else "")
+        put(temporary, out)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return Export(out, sorted(out.iterdir()), difference)
+
+
+def check_free(out: Path, overwrite: bool) -> None:
+    """Refuse a place that is taken, and even with ``overwrite`` one that holds anything but an export."""
+    if not out.exists() and not out.is_symlink():
+        return
+    if not overwrite:
+        raise GsscError(f"{out} exists already: choose another folder with --out or add --overwrite")
+    if out.is_symlink() or not out.is_dir():
+        raise GsscError(f"cannot replace {out}: it is not a folder; choose another with --out")
+    names = {item.name for item in out.iterdir()}
+    if foreign := sorted(names - OWN_FILES):
+        raise GsscError(f"cannot replace {out}: {foreign[0]} in it is not from an export; choose another with --out")
+    if names and CARD not in names:
+        raise GsscError(f"cannot replace {out}: it has no {CARD}, so it is no export; choose another with --out")
+
+
+def put(temporary: Path, out: Path) -> None:
+    """Move a finished folder to its place; what was there goes only when the new one stands."""
+    old = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
+    if out.exists():
+        out.rename(old)
+    try:
+        temporary.rename(out)
+    except OSError:
+        if old.exists():
+            old.rename(out)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def rows_to_compare(model: DeployedModel) -> np.ndarray:
+    """Made rows, a fifth of each filled, the first one empty: the one that row normalisation must not divide."""
+    rng = np.random.default_rng(0)
+    shape = ROWS_COMPARED, model.widths[0]
+    rows = (rng.random(shape) < 0.2) * rng.standard_normal(shape)
+    rows[0] = 0
+    return rows.astype(np.float32)
+
+
+def compare(model: DeployedModel, logits: np.ndarray, probabilities: np.ndarray) -> float:
+    """Largest difference of any output from what the trained model says, or an error that would be ours to mend."""
+    rows = rows_to_compare(model)
+    expected = model.logits(rows)
+    differences = np.abs(logits - expected).max(), np.abs(probabilities - model.predict_proba(rows)).max()
+    largest = float(max(differences))
+    # Very large logits have no more digits in float32 than these.
+    if not largest <= TOLERANCE * max(1.0, float(np.abs(expected).max())):
+        raise RuntimeError(f"the export differs from the model by {largest:.1e}, more than {TOLERANCE:.0e}")
+    return largest

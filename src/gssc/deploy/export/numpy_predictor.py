@@ -1,0 +1,244 @@
+"""Class probabilities from feature rows, with NumPy alone.
+
+    python predict.py rows.csv predictions.csv
+
+    from predict import Predictor
+    Predictor().predict_proba(rows)
+
+Beside this file lie model.json and model.safetensors. Written by gssc export; it needs NumPy and no gssc. Of a table
+with named columns it takes the model's features by name (or, if they have no names, every column but ids, labels and
+splits).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ID_COLUMNS = ("id", "node_id", "node", "node id", "")
+OTHER_COLUMNS = ("label", "y", "class", "target", "split")
+BLOCK_ROWS = 2048
+BLOCK_ENTRIES = 16_384  # of sparse rows: each becomes a whole row of hidden units for a moment
+
+
+class Csr(NamedTuple):
+    """Rows of a sparse matrix: entry values, their columns, and where each row begins and ends."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
+    def rows(self, start: int, stop: int) -> Csr:
+        """Some consecutive rows."""
+        first, last = self.indptr[start], self.indptr[stop]
+        return Csr(self.data[first:last], self.indices[first:last], self.indptr[start : stop + 1] - first)
+
+    def row_sums(self, values: np.ndarray) -> np.ndarray:
+        """Sums, row by row, of one value (or one row of values) for each entry."""
+        sums = np.zeros((len(self.indptr) - 1, *values.shape[1:]), dtype=np.float32)
+        filled = np.diff(self.indptr) > 0  # reduceat misreads empty rows
+        if len(values):
+            sums[filled] = np.add.reduceat(values, self.indptr[:-1][filled], axis=0)
+        return sums
+
+
+class Predictor:
+    """The trained model.
+
+    Args:
+        folder: where model.json and model.safetensors are; beside this file if left out.
+    """
+
+    def __init__(self, folder: str | Path = Path(__file__).parent):
+        folder = Path(folder)
+        description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        digest = description.pop("digest", None)
+        text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            raise ValueError(f"{folder / 'model.json'} was changed after it was written: copy the folder again")
+        weights = (folder / "model.safetensors").read_bytes()
+        if hashlib.sha256(weights).hexdigest() != description["weights_sha256"]:
+            raise ValueError(f"{folder / 'model.safetensors'} was changed or cut short: copy the folder again")
+        tensors = read_tensors(weights)
+        self.layers = [
+            (np.ascontiguousarray(tensors[f"layers.{number}.weight"].T), tensors[f"layers.{number}.bias"])
+            for number in range(len(description["widths"]) - 1)
+        ]
+        self.features: int = description["widths"][0]
+        self.class_names: list[str] = description["class_names"]
+        self.feature_names: list[str] | None = description["feature_names"]
+        self.slope = np.float32(0.0 if description["activation"] == "relu" else 0.01)
+        self.normalize = description["normalize"] == "row"
+        self.multilabel = description["task"] == "multilabel"
+        self.temperature = np.float32(description["temperature"])
+
+    def logits(self, x: Any) -> np.ndarray:
+        """Scores before softmax or sigmoid, [rows, outputs]; not divided by the temperature.
+
+        Args:
+            x: an array [rows, features], a SciPy sparse matrix, or (data, indices, indptr) of a CSR matrix.
+        """
+        scores = [self._forward(block) for block in _blocks(self._rows(x))]
+        out = scores[0] if len(scores) == 1 else np.concatenate(scores)
+        if not np.isfinite(out).all():
+            row = int(np.argmin(np.isfinite(out).all(axis=1)))
+            raise ValueError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
+        return out
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """Probability of each class (or, if several may hold, of each task), [rows, outputs]."""
+        scores = self.logits(x) / self.temperature
+        if self.multilabel:
+            return np.float32(0.5) * np.tanh(np.float32(0.5) * scores) + np.float32(0.5)  # never overflows
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        return scores
+
+    def predict(self, x: Any) -> np.ndarray:
+        """Number of the likeliest class [rows]; of a multi-label model, 0 or 1 for each task [rows, tasks]."""
+        scores = self.logits(x)
+        return (scores >= 0).astype(np.int64) if self.multilabel else scores.argmax(axis=1)
+
+    def _rows(self, x: Any) -> Any:
+        if isinstance(x, tuple):
+            data, indices, indptr = map(np.asarray, x)
+            if len(indices) and not 0 <= indices.min() <= indices.max() < self.features:
+                raise ValueError(f"an entry lies outside the model's {self.features} features")
+            if not (len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices) == len(data)):
+                raise ValueError("indptr must begin with 0 and end with the number of entries in indices and data")
+            if (np.diff(indptr) < 0).any():
+                raise ValueError("indptr must not fall")
+            return Csr(data.astype(np.float32, copy=False), indices, indptr)
+        # A SciPy matrix stays one: its own product is the fastest there is.
+        x = x.tocsr() if hasattr(x, "tocsr") else np.asanyarray(x)
+        if x.ndim != 2 or x.shape[1] != self.features:
+            raise ValueError(f"rows have shape {x.shape}; the model wants (rows, {self.features})")
+        return x
+
+    def _forward(self, x: Any) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):  # found in the result
+            (weight, bias), *rest = self.layers
+            hidden = x.row_sums(x.data[:, None] * weight[x.indices]) if isinstance(x, Csr) else x @ weight
+            if self.normalize:  # after the product, which is the smaller matrix
+                sums = x.row_sums(np.abs(x.data)) if isinstance(x, Csr) else np.asarray(abs(x).sum(axis=1)).ravel()
+                sums[sums == 0] = 1
+                hidden /= sums[:, None]
+            hidden += bias
+            for weight, bias in rest:
+                hidden = np.maximum(hidden, self.slope * hidden) @ weight
+                hidden += bias
+        return hidden
+
+
+def read_tensors(content: bytes) -> dict[str, np.ndarray]:
+    """The float32 arrays of a safetensors file: a length, a JSON header with places, then the numbers."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header.pop("__metadata__", None)
+    numbers = np.frombuffer(content, dtype=np.uint8, offset=8 + size)
+    tensors = {}
+    for name, entry in header.items():
+        start, stop = entry["data_offsets"]
+        tensors[name] = numbers[start:stop].view("<f4").reshape(entry["shape"])
+    return tensors
+
+
+def _blocks(x: Any) -> Iterator[Any]:
+    """Rows a few at a time, as float32."""
+    if not isinstance(x, Csr):
+        for start in range(0, max(x.shape[0], 1), BLOCK_ROWS):
+            yield x[start : start + BLOCK_ROWS].astype(np.float32, copy=False)
+        return
+    start, rows = 0, len(x.indptr) - 1
+    while start < rows or start == 0:
+        # As many rows as keep within the limit, and at least one.
+        stop = int(np.searchsorted(x.indptr, x.indptr[start] + BLOCK_ENTRIES, side="right")) - 1
+        stop = min(max(stop, start + 1), rows)
+        yield x.rows(start, stop)
+        if stop == rows:
+            return
+        start = stop
+
+
+def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[list[str] | None, np.ndarray]:
+    """Ids, if there is a column of them, and feature rows of a text table."""
+    with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        delimiter = max(",;\t", key=file.readline().count)
+        file.seek(0)
+        reader = csv.reader(file, delimiter=delimiter)
+        lines = [(reader.line_num, cells) for cells in reader if cells]
+    if not lines:
+        raise ValueError(f"{path} is empty")
+    header = [cell.strip() for cell in lines[0][1]]
+    named = not all(map(_is_number, header)) or header == [str(index) for index in range(len(header))]
+    columns, ids = list(range(len(header))), None
+    if named:
+        lines = lines[1:]
+        ids = next((index for index, name in enumerate(header) if name.lower() in ID_COLUMNS), None)
+        if feature_names is not None:
+            if missing := [name for name in feature_names if name not in header]:
+                raise ValueError(f"{path} lacks the column {missing[0]!r}")
+            columns = [header.index(name) for name in feature_names]
+        else:
+            known = {*ID_COLUMNS, *OTHER_COLUMNS}
+            columns = [index for index, name in enumerate(header) if name.lower() not in known]
+    rows = np.empty((len(lines), len(columns)), dtype=np.float32)
+    for number, (line, cells) in enumerate(lines):
+        if len(cells) != len(header):
+            raise ValueError(f"{path}:{line}: {len(cells)} columns where the first line has {len(header)}")
+        try:
+            rows[number] = [float(cells[column]) for column in columns]
+        except ValueError as error:
+            raise ValueError(f"{path}:{line}: {error}") from None
+    return None if ids is None else [cells[ids].strip() for _, cells in lines], rows
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def write_table(path: str | Path, model: Predictor, ids: list[str] | None, probabilities: np.ndarray) -> None:
+    """Id or row number, predicted class (or tasks, joined by ;) and every probability; never over another file."""
+    names = np.array(model.class_names)
+    if model.multilabel:
+        predicted = [";".join(names[row]) for row in probabilities >= 0.5]
+    else:
+        predicted = names[probabilities.argmax(axis=1)].tolist()
+    with Path(path).open("x", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["row" if ids is None else "id", "prediction", *(f"probability_{name}" for name in names)])
+        for key, name, row in zip(ids or range(len(predicted)), predicted, probabilities, strict=True):
+            writer.writerow([key, name, *map(str, row)])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Predict a table; 0, or 2 with one line on stderr."""
+    if len(arguments) != 2 or arguments[0].startswith("-"):
+        sys.stderr.write("usage: python predict.py ROWS.csv PREDICTIONS.csv\n")
+        return 2
+    try:
+        model = Predictor()
+        ids, rows = read_table(arguments[0], model.feature_names)
+        write_table(arguments[1], model, ids, model.predict_proba(rows))
+    except (OSError, ValueError, csv.Error) as error:
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        sys.stderr.write(f"error: {reason}\n")
+        return 2
+    sys.stdout.write(f"{len(rows)} rows, written to {arguments[1]}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

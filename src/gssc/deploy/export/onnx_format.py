@@ -1,0 +1,175 @@
+"""The model as ONNX: one Gemm for each layer, row normalisation before them, probabilities after them.
+
+``model.onnx`` takes dense rows. ``model_sparse.onnx`` takes the filled entries of each row, as columns and values
+padded to one length: ONNX Runtime multiplies no sparse matrices, and its ScatterND with repeated indices was found
+unsafe with several threads (microsoft/onnxruntime issue 18048), so the first product gathers rows of the weight.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gssc import __version__
+from gssc.deploy.export.source import Source
+from gssc.deploy.forward import LEAKY_SLOPE
+from gssc.deploy.model import DeployedModel
+from gssc.extras import require
+
+# Understood by ONNX Runtime 1.13 (2022) and later.
+OPSET = 17
+IR_VERSION = 8
+DENSE, SPARSE = "model.onnx", "model_sparse.onnx"
+
+USE = """\
+Needs `onnxruntime` (or any program that reads ONNX, opset 17) and nothing of gssc.
+
+```python
+import onnxruntime
+
+session = onnxruntime.InferenceSession("model.onnx")
+logits, probabilities = session.run(["logits", "probabilities"], {"x": rows})  # rows: float32 [n, features]
+session.get_modelmeta().custom_metadata_map["class_names"]  # JSON
+```
+
+`model_sparse.onnx` gives the same from the filled entries of each row, `columns` (int64) and `values` (float32), both
+[n, entries], at least one entry wide; shorter rows are padded with value 0 in column 0. From a SciPy CSR matrix:
+
+```python
+import numpy as np
+
+def padded(matrix):
+    lengths = np.diff(matrix.indptr)
+    filled = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
+    columns, values = np.zeros(filled.shape, np.int64), np.zeros(filled.shape, np.float32)
+    columns[filled], values[filled] = matrix.indices, matrix.data
+    return {"columns": columns, "values": values}
+
+session = onnxruntime.InferenceSession("model_sparse.onnx")
+logits, probabilities = session.run(["logits", "probabilities"], padded(matrix))
+```
+
+NaN and infinite features are not refused here; the answer to such a row means nothing.
+"""
+
+
+def write(source: Source, folder: Path) -> None:
+    """Write and check both graphs."""
+    onnx = require("onnx", extra="export")
+    for name, graph in ((DENSE, dense_graph(source.model)), (SPARSE, sparse_graph(source.model))):
+        model = onnx.helper.make_model(
+            graph,
+            opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="gssc",
+            producer_version=__version__,
+        )
+        onnx.helper.set_model_props(model, properties(source))
+        onnx.checker.check_model(model, full_check=True)
+        (folder / name).write_bytes(model.SerializeToString())
+
+
+def outputs(folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and probabilities of the dense graph, by the reference evaluator that onnx brings along."""
+    evaluator = require("onnx.reference", extra="export").ReferenceEvaluator(str(folder / DENSE))
+    logits, probabilities = evaluator.run(["logits", "probabilities"], {"x": rows})
+    return logits, probabilities
+
+
+def properties(source: Source) -> dict[str, str]:
+    """What a reader of the file may want to know; all but plain texts and numbers as JSON."""
+    model = source.model
+    return {
+        "class_names": json.dumps(model.class_names),
+        "feature_names": json.dumps(model.feature_names),
+        "task": model.task,
+        "normalize": model.normalize,
+        "temperature": repr(float(model.temperature)),
+        "metadata": json.dumps(model.metadata),
+        "digest": source.digest,
+    }
+
+
+class _Nodes:
+    """Collects the nodes and constants of a graph."""
+
+    def __init__(self) -> None:
+        self.onnx = require("onnx", extra="export")
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        """Append a node and return the name of its output."""
+        self.nodes.append(self.onnx.helper.make_node(operator, inputs, [output], name=f"make_{output}", **attributes))
+        return output
+
+    def constant(self, name: str, value: Any) -> str:
+        """Append a constant and return its name."""
+        self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def input(self, name: str, kind: str, shape: list[str | int]) -> Any:
+        """An input or output; sizes that are names are free."""
+        return self.onnx.helper.make_tensor_value_info(name, getattr(self.onnx.TensorProto, kind), shape)
+
+    def normalized(self, values: str, model: DeployedModel) -> str:
+        """Each row over the sum of its absolute values; a row of zeros stays."""
+        if model.normalize == "none":
+            return values
+        sums = self.add("ReduceSum", [self.add("Abs", [values], "sizes"), self.constant("last_axis", [1])], "sums")
+        empty = self.add("Equal", [sums, self.constant("zero", np.float32(0))], "empty")
+        divisors = self.add("Where", [empty, self.constant("one", np.float32(1)), sums], "divisors")
+        return self.add("Div", [values, divisors], "normalized")
+
+    def activated(self, hidden: str, number: int, model: DeployedModel) -> str:
+        """The activation after layer ``number``."""
+        if model.activation == "leaky_relu":
+            return self.add("LeakyRelu", [hidden], f"activated_{number}", alpha=LEAKY_SLOPE)
+        return self.add("Relu", [hidden], f"activated_{number}")
+
+    def layers(self, hidden: str, model: DeployedModel, first: int) -> None:
+        """Layers from ``first`` on, each a product with its weight [out, in] and bias."""
+        for number, (weight, bias) in enumerate(model.layers[first:], start=first):
+            parts = [self.constant(f"weight_{number}", weight), self.constant(f"bias_{number}", bias)]
+            last = number == len(model.layers) - 1
+            hidden = self.add("Gemm", [hidden, *parts], "logits" if last else f"hidden_{number}", transB=1)
+            hidden = hidden if last else self.activated(hidden, number, model)
+
+    def graph(self, name: str, inputs: list[Any], model: DeployedModel) -> Any:
+        """Close the graph with its probabilities."""
+        scaled = "logits"
+        if model.temperature != 1:
+            scaled = self.add("Div", [scaled, self.constant("temperature", np.float32(model.temperature))], "scaled")
+        if model.task == "multiclass":
+            self.add("Softmax", [scaled], "probabilities", axis=1)
+        else:
+            self.add("Sigmoid", [scaled], "probabilities")
+        results = [self.input(output, "FLOAT", ["rows", model.widths[-1]]) for output in ("logits", "probabilities")]
+        return self.onnx.helper.make_graph(self.nodes, name, inputs, results, self.constants)
+
+
+def dense_graph(model: DeployedModel) -> Any:
+    """``x`` float [rows, features] to logits and probabilities."""
+    nodes = _Nodes()
+    rows = nodes.input("x", "FLOAT", ["rows", model.widths[0]])
+    nodes.layers(nodes.normalized("x", model), model, first=0)
+    return nodes.graph("mlp", [rows], model)
+
+
+def sparse_graph(model: DeployedModel) -> Any:
+    """``columns`` int64 and ``values`` float, both [rows, entries], to logits and probabilities."""
+    nodes = _Nodes()
+    inputs = [nodes.input("columns", "INT64", ["rows", "entries"]), nodes.input("values", "FLOAT", ["rows", "entries"])]
+    weight, bias = model.layers[0]
+    single = len(model.layers) == 1
+    axis = nodes.constant("middle_axis", [1])
+    factors = nodes.add("Unsqueeze", [nodes.normalized("values", model), axis], "factors")
+    gathered = nodes.add("Gather", [nodes.constant("weight_0", np.ascontiguousarray(weight.T)), "columns"], "gathered")
+    product = nodes.add("Squeeze", [nodes.add("MatMul", [factors, gathered], "stacked"), axis], "product")
+    hidden = nodes.add("Add", [product, nodes.constant("bias_0", bias)], "logits" if single else "hidden_0")
+    if not single:
+        nodes.layers(nodes.activated(hidden, 0, model), model, first=1)
+    return nodes.graph("mlp_of_sparse_rows", inputs, model)

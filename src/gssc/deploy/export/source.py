@@ -1,0 +1,62 @@
+"""What an export starts from: the model of a finished run, and what the run wrote down about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gssc.config import read_settings
+from gssc.deploy.model import DeployedModel
+from gssc.deploy.store import DESCRIPTION
+from gssc.errors import GsscError
+
+
+@dataclass
+class Source:
+    """A model and its history.
+
+    Attributes:
+        folder: where both came from.
+        model: the deployed MLP, batch norm folded in.
+        digest: of the model's description, weights included; see :mod:`gssc.deploy.store`.
+        metrics: content of ``metrics.json``; empty for a model that was saved without a run.
+        settings: content of ``config.yaml``; empty likewise.
+    """
+
+    folder: Path
+    model: DeployedModel
+    digest: str
+    metrics: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def read_source(folder: str | Path) -> Source:
+    """Read a finished run, or a folder with a model alone; anything else is a :class:`GsscError`."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise GsscError(f"{folder} is not a run: there is no such folder")
+    config, result = folder / "config.yaml", folder / "metrics.json"
+    if config.exists() and not result.exists():
+        raise GsscError(f"{folder} is not finished: go on with gssc train --out {folder} --resume")
+    if not (folder / DESCRIPTION).exists():
+        raise GsscError(f"{folder} is not a run: it has no {DESCRIPTION}; name the --out folder of gssc train")
+    model = DeployedModel.load(folder)
+    return Source(
+        folder,
+        model,
+        digest=_json(folder / DESCRIPTION)["digest"],
+        metrics=_json(result) if result.exists() else {},
+        settings=read_settings(config) if config.exists() else {},
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise GsscError(f"{path} is not JSON: {error}; copy the run again") from None
+    if not isinstance(content, dict):
+        raise GsscError(f"{path} is no JSON object; copy the run again")
+    return content

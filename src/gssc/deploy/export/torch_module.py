@@ -1,0 +1,77 @@
+"""A trained classifier as a torch module: feature rows in, logits out.
+
+    from model import load
+    model = load()
+    model.probabilities(rows)
+
+Beside this file lie model.json and model.safetensors. Written by gssc export; it needs torch and safetensors, no gssc.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as read_tensors
+from torch import Tensor, nn
+
+
+class MLP(nn.Module):
+    """Linear layers with an activation between them; batch norm is folded into the layers already.
+
+    Args:
+        description: content of model.json.
+    """
+
+    def __init__(self, description: dict[str, Any]):
+        super().__init__()
+        self.class_names: list[str] = description["class_names"]
+        self.feature_names: list[str] | None = description["feature_names"]
+        self.normalize = description["normalize"] == "row"
+        self.multilabel = description["task"] == "multilabel"
+        self.temperature = float(description["temperature"])
+        self.layers = nn.ModuleList(nn.Linear(into, out) for into, out in pairwise(description["widths"]))
+        self.activation = nn.ReLU() if description["activation"] == "relu" else nn.LeakyReLU(0.01)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [rows, outputs] of rows [rows, features], dense or sparse; not divided by the temperature."""
+        first, *rest = self.layers
+        assert isinstance(first, nn.Linear)
+        if x.layout != torch.strided:
+            x = x.to_sparse_coo().coalesce()
+        hidden = x @ first.weight.T
+        if self.normalize:  # after the product, which is the smaller matrix
+            sums = self._sums(x)
+            hidden = hidden / torch.where(sums == 0, torch.ones_like(sums), sums).unsqueeze(1)
+        hidden = hidden + first.bias
+        for layer in rest:
+            hidden = layer(self.activation(hidden))
+        return hidden
+
+    def probabilities(self, x: Tensor) -> Tensor:
+        """Probability of each class (or, if several may hold, of each task), [rows, outputs]."""
+        scaled = self(x) / self.temperature
+        return scaled.sigmoid() if self.multilabel else scaled.softmax(1)
+
+    @staticmethod
+    def _sums(x: Tensor) -> Tensor:
+        """Sum of the absolute values of each row."""
+        if x.layout == torch.strided:
+            return x.abs().sum(1)
+        return x.values().new_zeros(x.shape[0]).index_add(0, x.indices()[0], x.values().abs())
+
+
+def load(folder: str | Path = Path(__file__).parent) -> MLP:
+    """The module with its weights, in eval mode."""
+    folder = Path(folder)
+    description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    weights = (folder / "model.safetensors").read_bytes()
+    if hashlib.sha256(weights).hexdigest() != description["weights_sha256"]:
+        raise ValueError(f"{folder / 'model.safetensors'} was changed or cut short: copy the folder again")
+    model = MLP(description)
+    model.load_state_dict(read_tensors(weights))
+    return model.eval()
