@@ -25,8 +25,8 @@ class SpectralSparsifier(FixedSubset):
 
     here without replacement, with c such that exactly the share ``keep`` of the edges is drawn. Over all edges R sums
     to the number of nodes less that of components; with a larger budget c is above one and every bridge (R = 1) is
-    kept. The kept edges stay unweighted, as graph sparsification is mostly used with classifiers: a subset of the graph,
-    and not the reweighted graph whose Laplacian is near L.
+    kept. The kept edges stay unweighted, as is usual before a classifier: a subset of the graph, and not the reweighted
+    graph whose Laplacian is near L.
     """
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
