@@ -1,0 +1,88 @@
+"""``gssc serve``: a trained model behind HTTP."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gssc.errors import GsscError
+from gssc.extras import require
+
+EXAMPLES = """\
+examples:
+  gssc serve runs/cora
+  gssc serve runs/cora --host 0.0.0.0 --port 80 --token-file token.txt
+  curl localhost:8000/predict/file --data-binary @rows.csv -H 'Content-Type: text/csv'
+
+Open the address in a browser to drop a table and see its predictions; /docs lists the API. Ctrl+C or SIGTERM stops
+the server after the requests that are under way.
+"""
+SHORTEST_TOKEN = 16
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def add_arguments(parser: Any) -> None:
+    """The options of the command."""
+    parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
+    parser.add_argument("--host", type=str, default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")
+    parser.add_argument("--token-file", type=str, default=None, help="file with the token that clients must send")
+    parser.add_argument("--max-rows", type=int, default=10_000, help="rows of one request")
+    parser.add_argument("--max-body-mb", type=float, default=16.0, help="megabytes of one request")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds one request may take")
+    parser.add_argument(
+        "--max-concurrency", type=int, default=256, help="requests under way at once; others get 503 and Retry-After"
+    )
+    parser.add_argument(
+        "--batch-wait-ms", type=float, default=1.0, help="how long rows wait for others that are on their way"
+    )
+
+
+def run(args: Any) -> None:
+    """Load the model, say where it is, and serve it."""
+    for module in ("fastapi", "uvicorn", "httptools", "python_multipart", "prometheus_client", "pyarrow"):
+        require(module, extra="serve")
+    from rich.console import Console
+
+    from gssc.deploy.model import DeployedModel
+    from gssc.deploy.serve.app import create_app
+    from gssc.deploy.serve.limits import Limits
+    from gssc.deploy.serve.server import listen, serve
+
+    names = ("max_rows", "max_body_mb", "timeout", "max_concurrency", "batch_wait_ms")
+    limits = Limits(**{name: getattr(args, name) for name in names})
+    token = None if args.token_file is None else read_token(args.token_file)
+    model = DeployedModel.load(args.run)
+    app = create_app(model, limits, token, model_id=model_id(args.run))
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    with listen(args.host, args.port) as listener:
+        host, port = listener.getsockname()[:2]
+        if token is None and args.host not in LOOPBACK:
+            console.print("warning: no --token-file: whoever reaches this address may ask", style="yellow")
+        shown = f"[{host}]" if ":" in host else host
+        console.print(f"serving {args.run} at http://{shown}:{port} (Ctrl+C stops)", markup=False)
+        serve(app, listener, limits)
+
+
+def read_token(path: str) -> str:
+    """The token in a file, without the line break at its end."""
+    try:
+        token = Path(path).read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise GsscError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise GsscError(f"{path}: a token has only ASCII characters, as a header must") from None
+    if len(token) < SHORTEST_TOKEN or len(token.split()) != 1:
+        raise GsscError(
+            f"{path}: a token is one line of at least {SHORTEST_TOKEN} characters without spaces; make one with "
+            "python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return token
+
+
+def model_id(folder: str) -> str:
+    """The first digits of the digest that model.json holds: another model, or other names, give another."""
+    from gssc.deploy.store import DESCRIPTION
+
+    return str(json.loads((Path(folder) / DESCRIPTION).read_text(encoding="utf-8"))["digest"])[:16]

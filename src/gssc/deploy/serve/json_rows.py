@@ -1,0 +1,138 @@
+"""The body of ``POST /predict``: JSON into float32 rows, or one sentence that names the row and the column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, NoReturn
+
+import numpy as np
+from pydantic_core import from_json
+
+from gssc.deploy.serve.features import Features, SparseRows
+from gssc.deploy.serve.limits import Limits, Refused, too_many_rows
+
+LARGEST = float(np.finfo(np.float32).max)
+_NUMBERS = {int, float}
+_KINDS = {dict: "an object", list: "a list", bool: "true or false", type(None): "null"}
+_SHAPES = '{"rows": [[...], ...]}, or {"indices": [[...], ...], "values": [[...], ...]} for sparse rows'
+
+
+def parse(body: bytes, width: int, names: Sequence[str] | None, limits: Limits) -> Features:
+    """Read ``{"rows": ...}`` or ``{"indices": ..., "values": ...}``.
+
+    Args:
+        body: the bytes of the request.
+        width: number of features of the model.
+        names: names of the features, if it knows them, for messages.
+        limits: how many rows there may be.
+    """
+    # Counted before parsing, since the empty lists and objects of a body take twenty times its size.
+    if body.count(b"[") > 2 * limits.max_rows + 2:
+        raise too_many_rows(limits)
+    if body.count(b"{") > 1:
+        _refuse("rows must be lists of numbers, not objects")
+    try:
+        content = from_json(body)
+    except ValueError as error:
+        _refuse(f"the body is not JSON: {error}")
+    if not isinstance(content, dict) or set(content) not in ({"rows"}, {"indices", "values"}):
+        _refuse(f"the body must be {_SHAPES}")
+    for key, rows in content.items():
+        _check_rows(key, rows, limits)
+    if "rows" in content:
+        return _dense(content["rows"], width, names)
+    return _sparse(content["indices"], content["values"], width)
+
+
+def _check_rows(key: str, rows: Any, limits: Limits) -> None:
+    if not isinstance(rows, list):
+        _refuse(f"{key} is {_shown(rows)}; it must be a list with one list a row")
+    if not rows:
+        _refuse(f"{key} is empty: there is nothing to predict")
+    if len(rows) > limits.max_rows:
+        raise too_many_rows(limits)
+    for number, row in enumerate(rows):
+        if type(row) is not list:
+            _refuse(f"row {number} of {key} is {_shown(row)}; it must be a list of numbers")
+
+
+def _dense(rows: list[list[Any]], width: int, names: Sequence[str] | None) -> np.ndarray:
+    for number, row in enumerate(rows):
+        if len(row) != width:
+            _refuse(f"row {number} has {len(row)} columns, but the model was trained on {width}")
+    table = _numbers(chain.from_iterable(rows), len(rows) * width)
+    if table is None:
+        at = next(at for at, value in enumerate(chain.from_iterable(rows)) if not _is_number(value))
+        number, column = divmod(at, width)
+        bad = rows[number][column]
+        name = f" ({names[column]!r})" if names is not None else ""
+        _refuse(f"row {number}, column {column}{name} is {_shown(bad)}; {_wanted(bad)}")
+    return table.reshape(len(rows), width)
+
+
+def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> SparseRows:
+    if len(indices) != len(values):
+        _refuse(f"indices has {len(indices)} rows and values {len(values)}; give both the same")
+    for number, (columns, entries) in enumerate(zip(indices, values, strict=True)):
+        if len(columns) != len(entries):
+            _refuse(f"row {number} has {len(columns)} indices and {len(entries)} values; give one value an index")
+        for place, index in enumerate(columns):
+            if type(index) not in _NUMBERS or index != index or not 0 <= index < width or index != int(index):
+                _refuse(
+                    f"row {number}, index {place} is {_shown(index)}; it must be a whole number from 0 to {width - 1}"
+                )
+        if len(set(columns)) != len(columns):
+            twice = next(index for place, index in enumerate(columns) if index in columns[:place])
+            _refuse(f"row {number} has column {int(twice)} twice")
+    lengths = [len(columns) for columns in indices]
+    count = sum(lengths)
+    data = _numbers(chain.from_iterable(values), count)
+    if data is None:
+        row, place = next(
+            (row, place)
+            for row, entries in enumerate(values)
+            for place, value in enumerate(entries)
+            if not _is_number(value)
+        )
+        bad = values[row][place]
+        _refuse(f"row {row}, column {int(indices[row][place])} is {_shown(bad)}; {_wanted(bad)}")
+    columns_of = np.fromiter(chain.from_iterable(indices), dtype=np.int32, count=count)
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return SparseRows(data, columns_of, indptr)
+
+
+def _numbers(values: Any, count: int) -> np.ndarray | None:
+    """The values as float32, or nothing if one of them is no number that fits."""
+    values = list(values)
+    # NumPy would read "1", true and null as numbers too.
+    if not set(map(type, values)) <= _NUMBERS:
+        return None
+    try:
+        numbers = np.fromiter(values, dtype=np.float64, count=count)
+    except OverflowError:
+        return None
+    # NaN compares false, too.
+    return numbers.astype(np.float32) if count == 0 or np.abs(numbers).max() <= LARGEST else None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in _NUMBERS and -LARGEST <= value <= LARGEST
+
+
+def _wanted(value: Any) -> str:
+    return "it must be finite and fit into float32" if type(value) in _NUMBERS else "it must be a number"
+
+
+def _shown(value: Any) -> str:
+    """A value, short enough for a message."""
+    if type(value) in _KINDS:
+        return _KINDS[type(value)]
+    if type(value) is int and abs(value) > 10**30:
+        return "a whole number with more than 30 digits"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:36]}...{text[-1]}"
+
+
+def _refuse(message: str) -> NoReturn:
+    raise Refused(422, message)

@@ -1,0 +1,52 @@
+"""The app on uvicorn: listens, serves, and on SIGTERM or Ctrl+C finishes what it has begun."""
+
+from __future__ import annotations
+
+import math
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from gssc.deploy.serve.limits import Limits
+from gssc.deploy.serve.protocol import BoundedProtocol
+from gssc.errors import GsscError
+
+
+def configure(app: Callable[..., Any], limits: Limits) -> uvicorn.Config:
+    """uvicorn's settings: bounded connections, no access log, no trust in forwarding headers."""
+    return uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=limits.max_connections,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=math.ceil(limits.timeout) + 5,
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that accepts connections, so that whoever is told the address can use it at once."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GsscError(f"cannot listen on {host}, port {port}: {reason}; choose another --host or --port") from None
+
+
+def serve(app: Callable[..., Any], listener: socket.socket, limits: Limits) -> None:
+    """Serve until a signal comes."""
+    # uvicorn raises the signal again once it is done; after an orderly end that must not look like a violent one.
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        uvicorn.Server(configure(app, limits)).run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGTERM, before)
