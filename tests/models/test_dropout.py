@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import torch
 
 from gssc.features import SparseRows, product
-from gssc.models.dropout import drop_entries
+from gssc.models.dropout import drop, drop_entries
 
 
 def rows() -> SparseRows:
@@ -46,3 +46,16 @@ def test_the_gradient_sees_the_same_entries_dropped() -> None:
 def test_dense_rows() -> None:
     torch.manual_seed(0)
     assert set(drop_entries(torch.ones(50, 4), 0.5, training=True).unique().tolist()) == {0.0, 2.0}
+
+
+def test_units_are_dropped_at_the_share_asked_for_and_scaled_up() -> None:
+    torch.manual_seed(0)
+    ones = torch.ones(1001, 101, requires_grad=True)  # not a multiple of eight
+    dropped = drop(ones, 0.75, training=True)
+    assert set(dropped.unique().tolist()) == {0.0, 4.0}
+    assert abs(float(dropped.detach().mean()) - 1) < 0.03
+    halves = (dropped.detach() > 0).float().flatten()[: 8 * 12000].view(-1, 8).mean(0)
+    assert (halves - 0.25).abs().max() < 0.02  # every byte of a word is as random as the others
+    dropped.sum().backward()
+    assert torch.equal(ones.grad, dropped.detach())
+    assert drop(ones, 0.75, training=False) is ones

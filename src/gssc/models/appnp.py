@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gssc.features import Rows
 from gssc.models.base import NodeModel, Recipe
+from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap, decay_only
 from gssc.models.propagation import normalized
 
@@ -51,7 +52,7 @@ class APPNP(NodeModel):
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of every node, [N, C]."""
-        hidden = F.dropout(F.relu(self.first(rows)), self.dropout, self.training)
+        hidden = drop(F.relu(self.first(rows)), self.dropout, self.training)
         own: Tensor = self.second(hidden)
         spread = normalized(edge_index, edge_weight, rows.shape[0])
         logits = own

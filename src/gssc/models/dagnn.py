@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
 from gssc.models.base import NodeModel, Recipe
-from gssc.models.dropout import drop_entries
+from gssc.models.dropout import drop, drop_entries
 from gssc.models.propagation import normalized
 
 
@@ -45,7 +45,7 @@ class DAGNN(NodeModel):
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of every node, [N, C]."""
         hidden = F.relu(self.first(drop_entries(rows, self.dropout, self.training)))
-        reached = [self.second(F.dropout(hidden, self.dropout, self.training))]
+        reached = [self.second(drop(hidden, self.dropout, self.training))]
         spread = normalized(edge_index, edge_weight, rows.shape[0])
         for _ in range(self.hops):
             reached.append(spread(reached[-1]))

@@ -1,11 +1,10 @@
-"""Dropout of input features, for dense and sparse rows alike."""
+"""Dropout of hidden units and of input features, for dense and sparse rows alike."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from gssc.features import Rows, SparseRows
@@ -29,6 +28,19 @@ class _DroppedRows(SparseRows):
 _orders: Recent[Tensor] = Recent()
 
 
+def drop(x: Tensor, share: float, training: bool) -> Tensor:
+    """Dropout cut from random bytes: many times cheaper than torch's, which draws one float a value on a CPU.
+
+    The share is rounded to the nearest 1/256; kept values are scaled up so that the expectation stays.
+    """
+    cut = round(share * 256)
+    if not training or cut <= 0:
+        return x
+    words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+    mask = words.view(torch.uint8)[: x.numel()].ge(cut).to(x.dtype).mul_(256 / (256 - cut))
+    return x * mask.view(x.shape)
+
+
 def drop_entries(rows: Rows, share: float, training: bool) -> Rows:
     """Rows with a share of their values dropped and the others scaled up; as they are outside training.
 
@@ -37,8 +49,8 @@ def drop_entries(rows: Rows, share: float, training: bool) -> Rows:
     if not training or share == 0:
         return rows
     if isinstance(rows, Tensor):
-        return F.dropout(rows, share)
-    kept = F.dropout(torch.from_numpy(rows.matrix.data), share)
+        return drop(rows, share, training)
+    kept = drop(torch.from_numpy(rows.matrix.data), share, training)
     return _DroppedRows(rows, kept, _transposed_order(rows))
 
 

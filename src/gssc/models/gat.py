@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gssc.features import Rows
 from gssc.models.base import NodeModel, Recipe
+from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap
 from gssc.models.propagation import Messages, routes_of, with_loop_weights
 
@@ -61,7 +62,7 @@ class GAT(NodeModel):
         """Logits of every node, [N, C]."""
         weight = with_loop_weights(edge_index, edge_weight, rows.shape[0])
         hidden = self.first_attention(self.first(rows), edge_index, weight).flatten(1)
-        hidden = F.dropout(F.elu(hidden + self.first_bias), self.dropout, self.training)
+        hidden = drop(F.elu(hidden + self.first_bias), self.dropout, self.training)
         return self.second_attention(self.second(hidden), edge_index, weight).mean(1) + self.second_bias
 
 
@@ -92,14 +93,12 @@ class Attention(nn.Module):
         x = x.view(nodes, self.heads, self.width)
         to_source, to_target = (x * self.source).sum(2), (x * self.target).sum(2)  # [N, heads]
         routes = routes_of(edge_index, nodes, loops=True)
-        score = F.leaky_relu(
-            to_source.index_select(0, routes.source) + to_target.index_select(0, routes.target), _SLOPE
-        )
+        score = F.leaky_relu(routes.at_sources(to_source) + routes.at_targets(to_target), _SLOPE)
         # Subtracted against overflow. It bounds every score of a target from above whatever its edges are, and cancels.
         bound = F.leaky_relu(to_source.amax(0) + to_target, _SLOPE).detach()
-        strength = (score - bound.index_select(0, routes.target)).exp() * weight.unsqueeze(1)  # [P + N, heads]
+        strength = (score - routes.at_targets(bound)).exp() * weight.unsqueeze(1)  # [P + N, heads]
         total = torch.zeros_like(to_target).index_add(0, routes.target, strength)
-        share = F.dropout(strength, self.dropout, self.training)
+        share = drop(strength, self.dropout, self.training)
         by_head = routes_of(edge_index, nodes, loops=True, heads=self.heads)
         summed = Messages(by_head, share.flatten())(x.reshape(-1, self.width)).view_as(x)
         return summed / total.clamp(min=1e-16).unsqueeze(2)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gssc.features import Rows
 from gssc.models.base import NodeModel, Recipe
+from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap, decay_only
 from gssc.models.propagation import normalized
 
@@ -43,7 +44,7 @@ class GCN(NodeModel):
         """Logits of every node, [N, C]."""
         spread = normalized(edge_index, edge_weight, rows.shape[0])
         hidden = F.relu(spread(self.first(rows)) + self.first_bias)
-        return spread(self.second(F.dropout(hidden, self.dropout, self.training))) + self.second_bias
+        return spread(self.second(drop(hidden, self.dropout, self.training))) + self.second_bias
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """Decay of the first layer only."""

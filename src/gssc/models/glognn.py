@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
 from gssc.models.base import NodeModel, Recipe
-from gssc.models.dropout import drop_entries
+from gssc.models.dropout import drop, drop_entries
 from gssc.models.propagation import Messages, normalized
 
 
@@ -74,7 +74,7 @@ class GloGNN(NodeModel):
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of every node, [N, C]."""
         hidden = F.relu(self.first(drop_entries(rows, self.input_dropout, self.training)))
-        start: Tensor = self.second(F.dropout(hidden, self.dropout, self.training))
+        start: Tensor = self.second(drop(hidden, self.dropout, self.training))
         spread = normalized(edge_index, edge_weight, rows.shape[0])
         logits = start
         for _ in range(self.layers):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gssc.features import Rows
 from gssc.models.base import NodeModel, Recipe
+from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap
 from gssc.models.propagation import Messages, normalized
 from gssc.models.recent import Recent
@@ -62,7 +63,7 @@ class H2GCN(NodeModel):
         seen = [F.relu(self.first(rows))]
         for _ in range(self.rounds):
             seen.append(torch.cat([near(seen[-1]), far(seen[-1])], dim=1))
-        logits: Tensor = self.last(F.dropout(torch.cat(seen, dim=1), self.dropout, self.training))
+        logits: Tensor = self.last(drop(torch.cat(seen, dim=1), self.dropout, self.training))
         return logits
 
 

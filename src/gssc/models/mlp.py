@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
 from gssc.models.base import NodeModel, Recipe
-from gssc.models.dropout import drop_entries
+from gssc.models.dropout import drop, drop_entries
 
 
 class MLP(NodeModel):
@@ -36,4 +36,4 @@ class MLP(NodeModel):
     def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of the rows; the edges are not looked at."""
         hidden = F.relu(self.first(drop_entries(rows, self.input_dropout, self.training)))
-        return self.second(F.dropout(hidden, self.dropout, self.training))
+        return self.second(drop(hidden, self.dropout, self.training))

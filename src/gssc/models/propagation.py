@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gssc.models.dropout import drop
 from gssc.models.recent import Recent
 
 
@@ -25,11 +26,15 @@ class Routes:
         source: where each message comes from, [P].
         target: where it goes, [P].
         num_nodes: number of nodes N.
+        heads: how many copies of these edges there are; head h of node n is then node ``n * heads + h``.
     """
 
-    def __init__(self, source: Tensor, target: Tensor, num_nodes: int):
-        self.source, self.target, self.num_nodes = source, target, num_nodes
-        self._forth = _sorted_by(target, source, num_nodes)
+    def __init__(self, source: Tensor, target: Tensor, num_nodes: int, heads: int = 1):
+        self._ends, self._heads = (source, target), heads
+        if heads > 1:
+            source, target = ((end.unsqueeze(1) * heads + torch.arange(heads)).flatten() for end in (source, target))
+        self.source, self.target, self.num_nodes = source, target, num_nodes * heads
+        self._forth = _sorted_by(self.target, self.source, self.num_nodes)
         self._back: tuple[Tensor, Tensor, Tensor] | None = None
 
     def forth(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -41,6 +46,18 @@ class Routes:
         if self._back is None:
             self._back = _sorted_by(self.source, self.target, self.num_nodes)
         return self._back
+
+    def at_sources(self, x: Tensor) -> Tensor:
+        """Row of the source of every edge, [P, k]."""
+        return self._at(0, x)
+
+    def at_targets(self, x: Tensor) -> Tensor:
+        """Row of the target of every edge, [P, k]."""
+        return self._at(1, x)
+
+    def _at(self, end: int, x: Tensor) -> Tensor:
+        # All heads of a node lie side by side: one long row is fetched faster than several short ones.
+        return x.reshape(-1, self._heads * x.shape[1]).index_select(0, self._ends[end]).view(-1, x.shape[1])
 
     def total(self, weight: Tensor) -> Tensor:
         """Sum of the weights [P] of the edges that go to each node, [N]."""
@@ -69,8 +86,7 @@ class _Spread(torch.autograd.Function):
         to_x = _summed(ctx.routes.back(), weight, grad) if ctx.needs_input_grad[0] else None
         to_weight = None
         if ctx.needs_input_grad[1]:
-            sides = grad.index_select(0, ctx.routes.target), x.index_select(0, ctx.routes.source)
-            to_weight = torch.einsum("pk,pk->p", *sides)
+            to_weight = (ctx.routes.at_targets(grad) * ctx.routes.at_sources(x)).sum(1)
         return to_x, to_weight, None
 
 
@@ -97,7 +113,7 @@ class Messages:
 
     def with_dropout(self, share: float, training: bool) -> Messages:
         """The same with a share of the edges left out of this step, the rest scaled up."""
-        return Messages(self.routes, F.dropout(self.weight, share, training)) if share and training else self
+        return Messages(self.routes, drop(self.weight, share, training)) if training and share else self
 
 
 _routes: Recent[Routes] = Recent()
@@ -107,7 +123,7 @@ _messages: Recent[Messages] = Recent()
 def routes_of(edge_index: Tensor, num_nodes: int, loops: bool, heads: int = 1) -> Routes:
     """The routes of a graph, with one self-loop a node after the edges if ``loops``; sorted once.
 
-    With several heads the routes are those of as many copies of the graph: head h of node n is row ``n * heads + h``.
+    With several heads the routes are those of as many copies of the graph.
     """
 
     def build() -> Routes:
@@ -115,9 +131,7 @@ def routes_of(edge_index: Tensor, num_nodes: int, loops: bool, heads: int = 1) -
         if loops:
             nodes = torch.arange(num_nodes)
             source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
-        if heads > 1:
-            source, target = ((end.unsqueeze(1) * heads + torch.arange(heads)).flatten() for end in (source, target))
-        return Routes(source.contiguous(), target.contiguous(), num_nodes * heads)
+        return Routes(source.contiguous(), target.contiguous(), num_nodes, heads)
 
     return _routes.get((edge_index,), (num_nodes, loops, heads), build)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gssc.features import Rows
 from gssc.models.base import NodeModel, Recipe
+from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap
 from gssc.models.propagation import averaged
 
@@ -46,6 +47,6 @@ class GraphSAGE(NodeModel):
         mean = averaged(edge_index, edge_weight, rows.shape[0])
         own, near = self.first(rows).chunk(2, dim=1)
         hidden = F.relu(own + mean(near) + self.first_bias)
-        hidden = F.dropout(hidden, self.dropout, self.training)
+        hidden = drop(hidden, self.dropout, self.training)
         logits: Tensor = self.second_own(hidden) + mean(self.second_near(hidden))
         return logits

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import Rows
 from gssc.models.base import NodeModel, Recipe
+from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap
 from gssc.models.propagation import normalized
 
@@ -63,5 +63,5 @@ class SIGN(NodeModel):
             arrived.append(stays)
             travelling = spread(travelling)
         hidden = self.activation(torch.cat([*arrived, travelling], dim=1) + self.first_bias)
-        logits: Tensor = self.second(F.dropout(hidden, self.dropout, self.training))
+        logits: Tensor = self.second(drop(hidden, self.dropout, self.training))
         return logits
