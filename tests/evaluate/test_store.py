@@ -76,7 +76,8 @@ from pathlib import Path
 from gssc.evaluate.store import COLUMNS, Store
 store = Store(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
-    row = dict.fromkeys(COLUMNS, "x") | {"key": f"{sys.argv[2]}-{number}", "status": "done", "seed": number, "config": {}}
+    key = f"{sys.argv[2]}-{number}"
+    row = dict.fromkeys(COLUMNS, "x") | {"key": key, "status": "done", "seed": number, "config": {}}
     store.put(row)
     print(number, flush=True)
 """

@@ -42,6 +42,9 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--structure-noise", type=str, default="none", help="KIND:RATE, such as random:0.2")
     parser.add_argument("--feature-noise", type=str, default="none", help="KIND:RATE, such as mask:0.3")
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0 to this less one")
+    parser.add_argument(
+        "--max-epochs", type=int, default=0, help="cut every schedule short, for a quick look; 0: do not"
+    )
     parser.add_argument("--store", type=str, default="results.sqlite", help="SQLite file that keeps every run")
     parser.add_argument("--jobs", type=int, default=1, help="processes, one thread each")
     parser.add_argument("--export", type=str, help="write runs to .parquet or .csv, or a table to .md or .tex")
@@ -56,6 +59,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> None:
     """Run what is missing, show the table, export."""
+    from gssc.evaluate.export import check_export, export_rows
     from gssc.evaluate.store import Store
 
     if args.list:
@@ -73,8 +77,6 @@ def run(args: Any) -> None:
         )
     show_table(rows, args.against)
     if export:
-        from gssc.evaluate.export import export_rows
-
         export_rows(export, rows, args.against)
 
 
@@ -91,8 +93,8 @@ def run_sweep(args: Any, store: Any) -> list[dict[str, Any]]:
 
     if not (args.models and args.datasets):
         raise GsscError("name both --models and --datasets; gssc bench --list shows them")
-    if args.seeds < 1 or args.jobs < 1:
-        raise GsscError("--seeds and --jobs must be at least 1")
+    if args.seeds < 1 or args.jobs < 1 or args.max_epochs < 0:
+        raise GsscError("--seeds and --jobs must be at least 1, --max-epochs at least 0")
     made, refused = cells(
         names(args.models, MODELS),
         names(args.sparsifiers, SPARSIFIERS),
@@ -102,6 +104,7 @@ def run_sweep(args: Any, store: Any) -> list[dict[str, Any]]:
         structure_noise=names(args.structure_noise),
         feature_noise=names(args.feature_noise),
         seeds=args.seeds,
+        max_epochs=args.max_epochs,
     )
     console = Console(stderr=True)
     for reason in refused.values():
@@ -200,16 +203,20 @@ def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from gssc.evaluate.summary import summarize
+    from gssc.evaluate.summary import result_table
 
-    summary = summarize(rows, against)
-    table = Table(title="test accuracy, %", caption=summary.caption, caption_justify="left")
+    found = result_table(rows, against)
+    if not found.scores:
+        return
+    table = Table()
     table.add_column("method")
-    for column in summary.columns:
-        table.add_column(column, justify="right")
-    for method, texts in summary.texts(bold=("[bold]", "[/bold]"), second=("[italic]", "[/italic]")):
+    for heading in found.headings:
+        table.add_column(heading, justify="right")
+    for method, texts in found.texts(bold=("[bold]", "[/bold]"), second=("[italic]", "[/italic]")):
         table.add_row(method, *texts)
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print(found.caption, style="dim", highlight=False)
 
 
 def show_lists() -> None:
@@ -239,10 +246,3 @@ def show_lists() -> None:
         for name, (summary, paper) in entries.items():
             table.add_row(name, summary, paper)
         console.print(table)
-
-
-def check_export(path: str, overwrite: bool) -> Path:
-    """Say before the work, not after it, that the table could not be written."""
-    from gssc.evaluate.export import check_export as check
-
-    return check(path, overwrite)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class Cell:
     """One run of a comparison, by names.
 
-    ``dataset`` may carry a split, ``actor:fixed``; of several numbered splits seed s takes the s-th.
+    ``dataset`` may carry a split, ``actor:fixed``; of several numbered splits seed s takes the s-th. ``max_epochs``
+    cuts every schedule short, for a quick look; 0 leaves it as it is.
     """
 
     model: str
@@ -44,6 +45,7 @@ class Cell:
     structure_noise: str = "none"
     feature_noise: str = "none"
     seed: int = 0
+    max_epochs: int = 0
 
     @property
     def title(self) -> str:
@@ -82,7 +84,9 @@ class Cell:
         """What the key is a digest of."""
         dataset, split = self.data
         model, sparse = model_entry(self.model), SPARSIFIERS[self.sparsifier]
-        modules = [f"gssc.models.{model.module}", f"gssc.sparsify.{sparse.module}", f"gssc.train.{model.loop}"]
+        models = [model, *map(model_entry, model.uses)]
+        modules = [f"gssc.models.{each.module}" for each in models]
+        modules += [f"gssc.sparsify.{sparse.module}", f"gssc.train.{model.loop}"]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
             modules.append("gssc.data.noise")
         return {
@@ -96,13 +100,13 @@ class Cell:
     def run(self, sparsifier: SparsifierConfig) -> tuple[Outcome, dict[str, Any]]:
         """Train it; returns how it went and what the noise really was."""
         dataset, split = self.data
-        seeded = {} if dataset.files else {"seed": self.seed}
         generated = not dataset.files and split == dataset.default_split
-        graph = load_dataset(dataset.name, split=None if generated else split, setting=self.setting, **seeded)
+        seed = 0 if dataset.files else self.seed
+        graph = load_dataset(dataset.name, split=None if generated else split, seed=seed, setting=self.setting)
         graph, noise = add_noise(
             graph, label=self.label_noise, structure=self.structure_noise, features=self.feature_noise, seed=self.seed
         )
-        return self._loop().fit_model(self.model, graph, sparsifier, self.seed), noise
+        return self._loop().fit_model(self.model, graph, sparsifier, self.seed, max_epochs=self.max_epochs), noise
 
 
 def cells(
@@ -115,6 +119,7 @@ def cells(
     structure_noise: Sequence[str] = ("none",),
     feature_noise: Sequence[str] = ("none",),
     seeds: int = 5,
+    max_epochs: int = 0,
 ) -> tuple[list[Cell], dict[tuple[str, str], str]]:
     """The cross product, and the pairs of model and sparsifier that are impossible, each with the reason.
 
@@ -139,10 +144,11 @@ def cells(
         except GsscError as error:
             refused[model, sparsifier] = str(error)
     # Seeds outermost: a sweep that is stopped early has some seeds of everything and not everything of some models.
-    product = itertools.product(range(seeds), datasets, settings, *noises, models, sparsifiers)
     made = [
-        Cell(model, sparsifier, dataset, setting, label, structure, features, seed)
-        for seed, dataset, setting, label, structure, features, model, sparsifier in product
+        Cell(model, sparsifier, dataset, setting, *noise, seed, max_epochs)
+        for seed in range(seeds)
+        for dataset, setting, *noise in itertools.product(datasets, settings, *noises)
+        for model, sparsifier in itertools.product(models, sparsifiers)
         if (model, sparsifier) not in refused
     ]
     return list(dict.fromkeys(made)), refused

@@ -24,6 +24,7 @@ COLUMNS = {
     "structure_noise": "TEXT NOT NULL",
     "feature_noise": "TEXT NOT NULL",
     "seed": "INTEGER NOT NULL",
+    "max_epochs": "INTEGER NOT NULL",
     "val_accuracy": "REAL",
     "test_accuracy": "REAL",
     "seconds": "REAL",

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gssc.config import SparsifierConfig
 from gssc.evaluate.cell import Cell, key_of
@@ -56,7 +56,7 @@ class Sweep:
         self.missing = [job for job in self.jobs if self._wanted(known.get(job.key))]
 
     def _job(self, cell: Cell) -> Job:
-        settings = SparsifierConfig(**{**vars(self.sparsifier), "name": cell.sparsifier})  # type: ignore[arg-type]
+        settings = SparsifierConfig(**{**vars(self.sparsifier), "name": cell.sparsifier})
         identity = cell.identity(settings)
         return Job(cell, settings, key_of(identity), identity)
 
@@ -70,7 +70,7 @@ class Sweep:
 
     def run(self, listener: Listener | None = None) -> None:
         """Run what is missing. Each result is on disk before the next one is waited for."""
-        listener = listener or Listener()
+        listener = listener or Silence()
         for finished in self.executor.run(self._still_missing(listener), listener.started):
             row = row_of(finished.job, finished.result, finished.error)
             self.store.put(row)
@@ -85,7 +85,7 @@ class Sweep:
                 listener.found(job)
 
 
-class Listener:
+class Listener(Protocol):
     """Hears what a sweep does; a progress bar is one."""
 
     def started(self, job: Job) -> None:
@@ -93,6 +93,19 @@ class Listener:
 
     def ended(self, job: Job, row: dict[str, Any]) -> None:
         """A run is in the store, done or failed."""
+
+    def found(self, job: Job) -> None:
+        """Another process has done it."""
+
+
+class Silence:
+    """Hears nothing."""
+
+    def started(self, job: Job) -> None:
+        """A run begins."""
+
+    def ended(self, job: Job, row: dict[str, Any]) -> None:
+        """A run is in the store."""
 
     def found(self, job: Job) -> None:
         """Another process has done it."""

@@ -12,7 +12,7 @@ from gssc.names import nearest
 class ModelEntry(NamedTuple):
     """Where a model lives, how it is trained, what it does in one line, and where it comes from.
 
-    ``loop`` is the module of :mod:`gssc.train` whose ``fit_model`` trains it.
+    ``loop`` is the module of :mod:`gssc.train` whose ``fit_model`` trains it; ``uses`` names other models it trains.
     """
 
     module: str
@@ -20,6 +20,7 @@ class ModelEntry(NamedTuple):
     summary: str
     paper: str
     loop: str = "supervised"
+    uses: tuple[str, ...] = ()
 
     def load(self) -> Any:
         """Its class."""
@@ -71,7 +72,12 @@ MODELS = {
         "glognn", "GloGNN", "every node may learn from every other, in closed form", "Li et al. 2022, arXiv:2205.07308"
     ),
     "glnn": ModelEntry(
-        "glnn", "GLNN", "an MLP distilled from a GNN teacher", "Zhang et al. 2022, arXiv:2110.08727", "distill"
+        "glnn",
+        "GLNN",
+        "an MLP distilled from a GNN teacher",
+        "Zhang et al. 2022, arXiv:2110.08727",
+        loop="distill",
+        uses=("sage",),
     ),
     "label_spreading": ModelEntry(
         "label_spreading",

@@ -33,7 +33,7 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def recipe_name(dataset: str | None, split: str | None = None) -> str | None:
-    """The recipe of a data set: that of this kind of split if there is one (``actor-fixed``), else its own, else none."""
+    """Its recipe: that of this kind of split if there is one (``actor-fixed``), else the data set's own, else none."""
     family = re.sub(r"-\d+$", "", split or "")
     return next((name for name in (f"{dataset}-{family}", dataset) if name in recipe_names()), None)
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
-
 from gssc.config import Config, SparsifierConfig, parse_config
 from gssc.graph import Graph
 from gssc.recipes import recipe_settings
@@ -21,11 +19,18 @@ def fit_model(
     graph: Graph,
     sparsifier: SparsifierConfig | None = None,
     seed: int = 0,
+    recipe: Config | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
+    max_epochs: int = 0,
 ) -> Outcome:
-    """Train GSSC with a sparsifier of any name."""
+    """Train GSSC with a sparsifier of any name, by the data set's recipe or by ``recipe``."""
     settings = sparsifier or SparsifierConfig(name="none")
-    run = fit(graph, config_for(graph.name, graph.split, settings, seed), on_epoch)
+    config = recipe or config_for(graph.name, graph.split, settings, seed)
+    if max_epochs:
+        config.train.warmup_epochs = min(config.train.warmup_epochs, max_epochs)
+        config.train.epochs = min(config.train.epochs, max_epochs)
+        config.consolidate.epochs = min(config.consolidate.epochs, max_epochs)
+    run = fit(graph, config, on_epoch)
     best = run.best.record
     assert best is not None
     return Outcome(
@@ -35,7 +40,7 @@ def fit_model(
         seconds=run.seconds,
         epochs=run.epoch,
         edges_kept=int((run.edge_trust() > 0.5).sum()),
-        edges_total=int(np.unique(run.seen_edges(), axis=1).shape[1]),
+        edges_total=graph.training_view()[0].num_edges,
     )
 
 

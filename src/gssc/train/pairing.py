@@ -29,8 +29,8 @@ def training_way(model: str, sparsifier: str) -> str | None:
         return None
     if entry.loop == "spread":
         raise GsscError(
-            f"{model} has no gradient and no epochs, so {sparsifier} has nothing to learn from: use a sparsifier that is "
-            "not trained, such as drop_edge or spectral"
+            f"{model} has no gradient and no epochs, so {sparsifier} has nothing to learn from: use a sparsifier that "
+            "is not trained, such as drop_edge or spectral"
         )
     if kind.passes_messages:
         return next(way for way in ways if way in THROUGH_MESSAGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,12 @@ def fit_model(
     seed: int = 0,
     recipe: Recipe | None = None,
     on_epoch: OnEpoch | None = None,
+    max_epochs: int = 0,
 ) -> Outcome:
-    """Train a model of the registry by its own paper's settings, or by ``recipe``."""
+    """Train a model of the registry by its own paper's settings, or by ``recipe``; 0 epochs are as many as it says."""
+    recipe = recipe or recipe_for(name, graph.name, graph.split)
+    if max_epochs:
+        recipe = replace(recipe, epochs=min(recipe.epochs, max_epochs))
     return SupervisedTraining(name, graph, sparsifier, seed, recipe).fit(on_epoch)
 
 
@@ -88,6 +92,7 @@ class SupervisedTraining:
         learned = list(self.sparsifier.parameters())
         self.sparsifier_optimizer = adam(learned, settings) if learned else None
         self.every_edge = both_directions(self.sparsifier.edges)
+        self._settled: tuple[Tensor, Tensor | None] | None = None
         self.best = BestEpoch(self.recipe.select, self.recipe.patience, validation=len(self.val) > 0)
 
     def _validation_nodes(self, val: np.ndarray) -> tuple[np.ndarray, Tensor]:
@@ -127,7 +132,7 @@ class SupervisedTraining:
         return self.outcome(seconds, epoch + 1)
 
     def sample_subgraph(self, epoch: int) -> Tensor:
-        """A weight for every edge of the sparsifier; the full graph while a homophily objective has no good guide yet."""
+        """A weight for every edge of the sparsifier; the full graph while a homophily objective has no guide yet."""
         if self.way == "homophily" and epoch < self.recipe.warmup:
             return torch.ones(self.sparsifier.edges.shape[1])
         return self.sparsifier.sample(self.rng)
@@ -180,7 +185,7 @@ class SupervisedTraining:
 
     def settled(self, rows: Rows, edges: Tensor) -> tuple[Tensor, Tensor | None]:
         """Directed edges and weights for prediction; worked out once where the sparsifier does not change."""
-        if not self.sparsifier.trains and rows is self.rows and hasattr(self, "_settled"):
+        if not self.sparsifier.trains and rows is self.rows and self._settled is not None:
             return self._settled
         names = self.seen_nodes if rows is not self.rows else torch.arange(len(self.seen_nodes))
         trusted, weights = self.sparsifier.settle(rows, edges, names)

@@ -1,0 +1,108 @@
+"""Rows of the store to files: every run as .parquet or .csv, the table of means as .md or .tex; whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gssc.errors import GsscError
+from gssc.evaluate.store import COLUMNS
+from gssc.evaluate.summary import ResultTable, result_table
+from gssc.extras import require
+from gssc.files import atomic_write
+
+Rows = Sequence[dict[str, Any]]
+
+
+def check_export(path: str | Path, overwrite: bool = False) -> Path:
+    """Say before the work, not after it, that nothing could be written to ``path``."""
+    path = Path(path)
+    if path.suffix.lower() not in _WRITERS:
+        raise GsscError(f"cannot write {path}: its name must end in one of {', '.join(_WRITERS)}")
+    if not path.parent.is_dir():
+        raise GsscError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.exists() and not overwrite:
+        raise GsscError(f"{path} exists already: choose another name or add --overwrite")
+    if path.suffix.lower() == ".parquet":
+        require("pyarrow", extra="tables")
+    return path
+
+
+def export_rows(path: str | Path, rows: Rows, against: str | None = None) -> None:
+    """Write runs, or a table of their means, by the ending of the name."""
+    path = Path(path)
+    with atomic_write(path) as temporary:
+        _WRITERS[path.suffix.lower()](temporary, rows, against)
+
+
+def _parquet(path: Path, rows: Rows, against: str | None) -> None:
+    pyarrow, parquet = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
+    types = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
+    schema = pyarrow.schema([(name, types[kind.split()[0]]) for name, kind in COLUMNS.items()])
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
+
+
+def _csv(path: Path, rows: Rows, against: str | None) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _markdown(path: Path, rows: Rows, against: str | None) -> None:
+    path.write_text(markdown(result_table(rows, against)), encoding="utf-8")
+
+
+def markdown(table: ResultTable) -> str:
+    """The table as Markdown, caption below."""
+    lines = [_row(["method", *table.headings]), _row(["---", *["---:"] * len(table.headings)])]
+    lines += [_row([method, *cells]) for method, cells in table.texts(bold=("**", "**"), second=("*", "*"))]
+    return "\n".join([*lines, "", table.caption, ""])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _latex(path: Path, rows: Rows, against: str | None) -> None:
+    table = result_table(rows, against)
+    columns = "l" + "r" * len(table.headings)
+    body = [_latex_row(["method", *table.headings])]
+    body.append(r"\midrule")
+    for method, cells in table.texts(bold=("<b>", "</b>"), second=("<u>", "</u>")):
+        body.append(_latex_row([method, *cells]))
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        rf"\caption{{{_escaped(table.caption)}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(_escaped(cell) for cell in cells) + r" \\"
+
+
+def _escaped(text: str) -> str:
+    for sign in "%_&#":
+        text = text.replace(sign, f"\\{sign}")
+    signs = {"±": r"$\pm$", "<b>": r"\textbf{", "</b>": "}", "<u>": r"\underline{", "</u>": "}"}
+    for sign, code in signs.items():
+        text = text.replace(sign, code)
+    return text
+
+
+_WRITERS: dict[str, Callable[[Path, Rows, str | None], None]] = {
+    ".parquet": _parquet,
+    ".csv": _csv,
+    ".md": _markdown,
+    ".tex": _latex,
+}

@@ -1,0 +1,126 @@
+"""Rows of the store as one table: a method a row, a data set under one noise and setting a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gssc.data.registry import DATASETS
+from gssc.errors import GsscError
+from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, differences_to, mark, summary
+from gssc.graph import SETTINGS
+from gssc.models.registry import MODELS
+from gssc.names import nearest
+from gssc.sparsify.registry import SPARSIFIERS
+
+Scores = dict[Any, float | None]
+RANK = "average rank"
+
+
+@dataclass
+class ResultTable:
+    """Test accuracy in per cent of every method and seed, and what may be said of it.
+
+    Args:
+        scores: method, column, seed.
+        against: the method that differences are taken to.
+    """
+
+    scores: dict[str, dict[str, Scores]]
+    against: str | None = None
+
+    def __post_init__(self) -> None:
+        self.columns = list(dict.fromkeys(column for cells in self.scores.values() for column in cells))
+        self.marks: Marks = mark(self.scores)
+        self.ranks = average_ranks(self.scores)
+        self.differences = differences_to(self.scores, self.against) if self.against else {}
+
+    @property
+    def headings(self) -> list[str]:
+        """The columns as they are shown."""
+        return [*self.columns, RANK] if self.shows_ranks else self.columns
+
+    @property
+    def shows_ranks(self) -> bool:
+        """An average over one data set is no average."""
+        return len(self.ranks.columns) > 1 and len(self.scores) > 1
+
+    @property
+    def caption(self) -> str:
+        """What the numbers are, and which test the marks rest on."""
+        counts = {len(seeds) for cells in self.scores.values() for seeds in cells.values()}
+        runs = "runs" if len(counts) != 1 else f"{next(iter(counts))} runs"
+        text = [f"Mean ± standard deviation over {runs}, test accuracy in %."]
+        if len(self.scores) > 1:
+            text.append(self.marks.caption)
+        if self.against:
+            text.append(f"In brackets: paired difference to {self.against} with its 95% confidence interval.")
+        if self.shows_ranks:
+            text.append(f"Average rank over {', '.join(self.ranks.columns)}.")
+        return " ".join(text)
+
+    def texts(self, bold: tuple[str, str], second: tuple[str, str]) -> Iterator[tuple[str, list[str]]]:
+        """Each method with the text of its cells; best and second stand between the given signs."""
+        for method, cells in self.scores.items():
+            line = []
+            for column in self.columns:
+                text = str(summary(cells.get(column, {}).values()))
+                if self.marks.best[column] == method:
+                    text = bold[0] + text + bold[1]
+                elif self.marks.second[column] == method:
+                    text = second[0] + text + second[1]
+                if self.against and method != self.against:
+                    text += _difference(self.differences[column][method])
+                line.append(text)
+            if self.shows_ranks:
+                rank = self.ranks.ranks[method]
+                line.append("-" if rank is None else f"{rank:.1f}")
+            yield method, line
+
+
+def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> ResultTable:
+    """The finished runs among these rows as a table."""
+    scores: dict[str, dict[str, Scores]] = {}
+    finished = sorted((row for row in rows if row["status"] == "done"), key=_place)
+    with_sparsifier = {row["sparsifier"] for row in finished} != {"none"}
+    for row in finished:
+        cells = scores.setdefault(method_name(row, with_sparsifier), {})
+        seeds = cells.setdefault(column_name(row), {})
+        seeds[row["seed"]] = None if row["test_accuracy"] is None else 100 * row["test_accuracy"]
+    if against is not None and against not in scores:
+        raise GsscError(f"--against {against!r} is not among the finished methods; {nearest(against, scores)}")
+    return ResultTable(scores, against)
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    """The order of the registries, clean and transductive first."""
+    dataset = row["dataset"].partition(":")[0]
+    names = ((dataset, DATASETS), (row["setting"], SETTINGS), (row["model"], MODELS), (row["sparsifier"], SPARSIFIERS))
+    place = [list(known).index(name) if name in known else len(known) for name, known in names]
+    noise = [row[f"{about}_noise"] for about in ("label", "structure", "feature")]
+    return (*place[:2], [text != "none" for text in noise], noise, *place[2:], row["seed"])
+
+
+def method_name(row: dict[str, Any], with_sparsifier: bool = True) -> str:
+    """``gcn``, ``gcn+drop_edge``."""
+    return row["model"] if not with_sparsifier or row["sparsifier"] == "none" else f"{row['model']}+{row['sparsifier']}"
+
+
+def column_name(row: dict[str, Any]) -> str:
+    """The data set, with the setting and the noise where they are not the plain ones."""
+    parts = [row["dataset"]]
+    if row["setting"] != "transductive":
+        parts.append(row["setting"])
+    for about in ("label", "structure", "feature"):
+        if row[f"{about}_noise"] != "none":
+            parts.append(f"{about} {row[f'{about}_noise']}")
+    return ", ".join(parts)
+
+
+def _difference(difference: PairedDifference) -> str:
+    if difference.mean is None:
+        return ""
+    if difference.low is None:
+        return f" ({difference.mean:+.2f})"
+    return f" ({difference.mean:+.2f}; {difference.low:+.2f} to {difference.high:+.2f})"

@@ -1,0 +1,114 @@
+"""Every model under every sparsifier on a tiny graph: it trains, or the pair is refused with the reason."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from gssc.config import SparsifierConfig
+from gssc.data import load_dataset
+from gssc.errors import GsscError
+from gssc.models.registry import MODELS
+from gssc.sparsify.registry import SPARSIFIERS
+from gssc.train.pairing import training_way
+
+IMPOSSIBLE = {("mlp", name) for name in SPARSIFIERS if name != "none"} | {
+    ("label_spreading", name) for name in ("lds", "neural_sparse", "gaug", "str_sparse")
+}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return load_dataset("csbm", nodes=60, degree=4, classes=3, per_class=5)
+
+
+def fit(model, sparsifier, graph, seed=0):
+    settings = SparsifierConfig(name=sparsifier, pretrain_epochs=3)
+    return import_module(f"gssc.train.{MODELS[model].loop}").fit_model(model, graph, settings, seed, max_epochs=3)
+
+
+@pytest.mark.parametrize("sparsifier", SPARSIFIERS)
+@pytest.mark.parametrize("model", MODELS)
+def test_any_model_with_any_sparsifier(model, sparsifier, graph):
+    if (model, sparsifier) in IMPOSSIBLE:
+        with pytest.raises(GsscError, match="never looks at edges|no gradient"):
+            fit(model, sparsifier, graph)
+        return
+    outcome = fit(model, sparsifier, graph)
+    assert outcome.scores.shape == (graph.num_nodes, graph.num_classes)
+    assert np.isfinite(outcome.scores).all()
+    assert 0 <= outcome.val_accuracy <= 1
+    assert 0 < outcome.edges_total <= graph.num_edges
+    assert outcome.epochs <= 9
+    if sparsifier == "none":
+        assert outcome.edges_kept == outcome.edges_total == graph.num_edges
+
+
+@pytest.mark.parametrize("setting", ["inductive", "cold-start"])
+@pytest.mark.parametrize("model", MODELS)
+def test_any_model_in_any_setting(model, setting, graph):
+    outcome = fit(model, "none", graph.with_(setting=setting))
+    assert outcome.scores.shape == (graph.num_nodes, graph.num_classes)
+    assert np.isfinite(outcome.scores).all()
+    assert outcome.edges_total < graph.num_edges
+
+
+@pytest.mark.parametrize("sparsifier", SPARSIFIERS)
+def test_any_sparsifier_where_test_nodes_come_later(sparsifier, graph):
+    outcome = fit("gcn", sparsifier, graph.with_(setting="inductive"))
+    assert np.isfinite(outcome.scores).all()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_same_seed_gives_the_same_scores(model, graph):
+    np.testing.assert_array_equal(fit(model, "none", graph, seed=3).scores, fit(model, "none", graph, seed=3).scores)
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name not in ("mlp", "label_spreading")])
+def test_training_never_sees_test_nodes_in_the_inductive_setting(model, graph):
+    """Other features at test nodes leave every answer about other nodes as it was, if they have no edges either."""
+    apart = graph.with_(setting="cold-start")
+    features = apart.features.copy()
+    features[apart.test] += 100
+    changed = apart.with_(features=features, _checked_features=None)
+    before, after = fit(model, "none", apart), fit(model, "none", changed)
+    assert before.val_accuracy == after.val_accuracy
+    if model not in ("sgformer", "glognn"):  # these let every node speak to every other when they predict
+        others = np.setdiff1d(np.arange(graph.num_nodes), graph.test)
+        np.testing.assert_allclose(before.scores[others], after.scores[others], atol=1e-5)
+
+
+def test_how_each_sparsifier_is_trained():
+    assert {name: training_way("gcn", name) for name in SPARSIFIERS} == {
+        "none": None,
+        "drop_edge": None,
+        "spectral": None,
+        "rank_degree": None,
+        "ss_rd": None,
+        "lds": "validation",
+        "neural_sparse": "loss",
+        "gaug": "loss",
+        "str_sparse": "loss",
+    }
+    learned = ("lds", "neural_sparse", "gaug", "str_sparse")
+    for model in ("str_contrast", "graph_mlp", "link_dist"):
+        assert {training_way(model, name) for name in learned} == {"homophily"}
+
+
+@pytest.mark.parametrize(("model", "sparsifier"), [("gcn", "str_sparse"), ("gcn", "lds"), ("graph_mlp", "str_sparse")])
+def test_a_learned_sparsifier_learns(model, sparsifier, graph):
+    from dataclasses import replace
+
+    from gssc.train.supervised import SupervisedTraining, recipe_for
+
+    recipe = replace(recipe_for(model, graph.name, graph.split), epochs=6, warmup=2)
+    settings = SparsifierConfig(name=sparsifier, pretrain_epochs=0)
+    training = SupervisedTraining(model, graph, settings, 0, recipe)
+    before = [parameter.detach().clone() for parameter in training.sparsifier.parameters()]
+    training.fit()
+    training.sparsifier.load_state_dict(training.sparsifier.state_dict())
+    moments = training.sparsifier_optimizer.state
+    assert len(moments) == len(before)
+    assert all(float(state["exp_avg"].abs().sum()) > 0 for state in moments.values())
