@@ -128,10 +128,11 @@ def cells(
     for setting in settings:
         if setting not in SETTINGS:
             raise GsscError(f"setting {setting!r} is not known: {nearest(setting, SETTINGS)}")
-    noises = [
-        [str(parse_noise(text, about)) for text in texts]
-        for about, texts in (("label", label_noise), ("structure", structure_noise), ("features", feature_noise))
-    ]
+    noises = (
+        [str(parse_noise(text, "label")) for text in label_noise],
+        [str(parse_noise(text, "structure")) for text in structure_noise],
+        [str(parse_noise(text, "features")) for text in feature_noise],
+    )
     for name in datasets:
         Cell("", "", name).data  # noqa: B018 - raises on an unknown name
     refused: dict[tuple[str, str], str] = {}
@@ -145,9 +146,9 @@ def cells(
             refused[model, sparsifier] = str(error)
     # Seeds outermost: a sweep that is stopped early has some seeds of everything and not everything of some models.
     made = [
-        Cell(model, sparsifier, dataset, setting, *noise, seed, max_epochs)
+        Cell(model, sparsifier, dataset, setting, label, structure, features, seed, max_epochs)
         for seed in range(seeds)
-        for dataset, setting, *noise in itertools.product(datasets, settings, *noises)
+        for dataset, setting, label, structure, features in itertools.product(datasets, settings, *noises)
         for model, sparsifier in itertools.product(models, sparsifiers)
         if (model, sparsifier) not in refused
     ]

@@ -1,0 +1,120 @@
+"""Which settings of GSSC have the best validation accuracy: a search that never reads a test label.
+
+    python benchmarks/search.py actor:fixed --try model.dropout=0.3 --try "model.dropout=0.7 train.lr=0.005" --seeds 2
+
+The first line is the recipe of the data set (or the defaults) as it stands; each --try is one more, with those settings
+changed. Seeds begin at 100, so that none of them is among the seeds 0 to 9 that results are reported on; of numbered
+splits, seed s takes split s modulo their number. Test labels are replaced by "unknown" before training, so there is
+nothing to peek at. Runs are kept in a file of JSON lines, by settings, and not run again: stop at any time and go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import yaml
+
+from gssc.config import Config, parse_config
+from gssc.data import load_dataset
+from gssc.evaluate.cell import Cell
+from gssc.evaluate.executor import LocalProcesses
+from gssc.recipes import recipe_settings
+from gssc.train.bilevel import fit
+
+FIRST_SEED = 100
+
+
+def settings(text: str) -> dict[str, dict[str, Any]]:
+    """``a.b=1 c.d=x`` as nested settings."""
+    nested: dict[str, dict[str, Any]] = {}
+    for part in text.split():
+        place, _, value = part.partition("=")
+        section, _, name = place.partition(".")
+        nested.setdefault(section, {})[name] = yaml.safe_load(value)
+    return nested
+
+
+def name_of(config: Config) -> str:
+    """A digest of the settings that matter."""
+    values = config.to_dict()
+    del values["data"]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def run(job: tuple[str, dict[str, Any], int]) -> dict[str, Any]:
+    """One training without test labels; what it says of validation nodes."""
+    dataset, values, seed = job
+    cell = Cell("str_contrast", "none", dataset, seed=seed)
+    graph = load_dataset(cell.data[0].name, split=cell.data[1])
+    labels = graph.labels.copy()
+    labels[graph.test] = -1
+    names = graph.class_names or tuple(str(number) for number in range(graph.num_classes))
+    graph = graph.with_(labels=labels, class_names=names)
+    config = parse_config(values)
+    config.train.seed = seed
+    started = time.perf_counter()
+    best = fit(graph, config).best.record
+    assert best is not None and np.isnan(best.test_accuracy)
+    seconds = time.perf_counter() - started
+    return {"val_accuracy": best.val_accuracy, "val_loss": best.val_loss, "epoch": best.epoch, "seconds": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset")
+    parser.add_argument("--try", dest="tries", action="append", default=[], help="settings to change, a.b=1 c.d=x")
+    parser.add_argument("--base", default="", help="settings changed in every line, the first too")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--kept", default="search.jsonl", help="file of finished runs")
+    options = parser.parse_args()
+    cell = Cell("str_contrast", "none", options.dataset)
+    base = recipe_settings(cell.data[0].name, cell.data[1])
+    candidates = {
+        text or "as it stands": parse_config(base, settings(options.base), settings(text)) for text in ["", *options.tries]
+    }
+    kept = Path(options.kept)
+    done = {}
+    if kept.exists():
+        for line in kept.read_text().splitlines():
+            record = json.loads(line)
+            done[record["dataset"], record["name"], record["seed"]] = record
+    jobs = []
+    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+        for config in candidates.values():
+            if (options.dataset, name_of(config), seed) not in done:
+                jobs.append((options.dataset, config.to_dict(), seed))
+    for finished in LocalProcesses(run, options.jobs).run(jobs, lambda job: None):
+        dataset, values, seed = finished.job
+        name = name_of(parse_config(values))
+        if finished.error:
+            print(f"failed: {finished.error}", file=sys.stderr)
+            continue
+        record = {"dataset": dataset, "name": name, "seed": seed, **finished.result}
+        done[dataset, name, seed] = record
+        with kept.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+    print(f"| {options.dataset} | validation | loss | epoch kept | seconds | runs |\n|---|---|---|---|---|---|")
+    for text, config in candidates.items():
+        runs = [record for (data, name, _), record in done.items() if (data, name) == (options.dataset, name_of(config))]
+        if runs:
+            mean = {key: statistics.mean(record[key] for record in runs) for key in runs[0] if key not in ("dataset", "name")}
+            print(
+                f"| {text} | {100 * mean['val_accuracy']:.2f} | {mean['val_loss']:.3f} | {mean['epoch']:.0f} "
+                f"| {mean['seconds']:.0f} | {len(runs)} |"
+            )
+
+
+if __name__ == "__main__":
+    main()
