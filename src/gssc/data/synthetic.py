@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from gssc.data.entry import SEEDED_SPLITS, Dataset, FilePaths, RawGraph
+from gssc.data.neighbours import nearest_neighbour_edges
 from gssc.data.splits import generator, n_per_class
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.graph import Graph
-
-_ROWS_AT_A_TIME = 512
 
 
 def digits(k: int = 8, per_class: int = 5, seed: int = 0) -> Graph:
@@ -78,22 +77,6 @@ def make_digits(files: FilePaths, seed: int = 0, *, k: int = 8, per_class: int =
     return RawGraph(
         features, nearest_neighbour_edges(features, k), labels, {f"{per_class}-per-class": split}, class_names=names
     )
-
-
-def nearest_neighbour_edges(features: np.ndarray, k: int) -> np.ndarray:
-    """Return each edge once between rows of which one is among the other's `k` nearest (Euclidean)."""
-    exact = features.astype(np.float64)
-    squares = (exact**2).sum(axis=1)
-    pairs = []
-    for start in range(0, len(exact), _ROWS_AT_A_TIME):
-        rows = np.arange(start, min(start + _ROWS_AT_A_TIME, len(exact)))
-        distances = squares[rows, None] + squares - 2 * exact[rows] @ exact.T
-        distances[np.arange(len(rows)), rows] = np.inf
-        # Rounding keeps equal distances equal whatever the matrix product's order, so ties fall the same everywhere.
-        nearest = np.argsort(distances.round(9), axis=1, kind="stable")[:, :k]
-        pairs.append(np.stack([np.repeat(rows, k), nearest.ravel()]))
-    edges: np.ndarray = np.unique(np.sort(np.concatenate(pairs, axis=1), axis=0), axis=1)
-    return edges
 
 
 def make_csbm(

@@ -55,6 +55,7 @@ class BilevelTraining:
         self.all_rows = FeatureTable(graph.features, config.train.normalize)
         self.table = self.all_rows if seen is graph else FeatureTable(seen.features, config.train.normalize)
         self.labels = training_labels(seen)
+        self.class_weight: Tensor | None = None  # of each class, [C], beside the weights of the objective
         self.batches = EdgeBatches(
             self.table,
             self.labels,
@@ -156,10 +157,11 @@ class BilevelTraining:
         """One pass over the sampled subgraph; returns the mean losses and l_ij of every pair."""
         objective = self.config.objective
         pairs = self.pairs[:, kept]
-        class_weight = None
+        class_weight = self.class_weight
         if objective.class_weights == "endpoints" and not self.graph.is_multilabel:
             ends = torch.from_numpy(pairs)
-            class_weight = losses.endpoint_class_weights(self.labels, ends[0], ends[1], self.graph.num_classes)
+            by_endpoints = losses.endpoint_class_weights(self.labels, ends[0], ends[1], self.graph.num_classes)
+            class_weight = by_endpoints if class_weight is None else by_endpoints * class_weight
         total, count = np.zeros(2), 0
         pair_losses = torch.zeros(self.pairs.shape[1])
         for batch in self.batches.epoch(pairs, self.rng):
@@ -223,7 +225,8 @@ class BilevelTraining:
         total, count = 0.0, 0
         for nodes in self.batches.node_epoch(self.rng):
             logits = self.model.node_logits(self.table.rows(nodes), self.rng)
-            loss = losses.towards(logits, self.soft_labels[torch.from_numpy(nodes)], self.graph.is_multilabel)
+            wanted = self.soft_labels[torch.from_numpy(nodes)]
+            loss = losses.towards(logits, wanted, self.graph.is_multilabel, self.class_weight)
             descend(loss, self.optimizer)
             self.averaged.follow()
             total, count = total + loss.item(), count + 1

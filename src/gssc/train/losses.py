@@ -78,11 +78,13 @@ def classification(
     )
 
 
-def towards(logits: Tensor, soft_labels: Tensor, multilabel: bool = False) -> Tensor:
-    """Cross entropy of logits [n, C] against soft labels [n, C]."""
+def towards(
+    logits: Tensor, soft_labels: Tensor, multilabel: bool = False, class_weight: Tensor | None = None
+) -> Tensor:
+    """Cross entropy of logits [n, C] against soft labels [n, C]; ``class_weight`` [C] is for classes, not for tasks."""
     if multilabel:
         return F.binary_cross_entropy_with_logits(logits, soft_labels)
-    return F.cross_entropy(logits, soft_labels)
+    return F.cross_entropy(logits, soft_labels, class_weight)
 
 
 def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num_classes: int) -> Tensor:
