@@ -1,0 +1,106 @@
+"""GLNN (Zhang et al., 2022, https://arxiv.org/abs/2110.08727): an MLP that learns from a graph network's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gssc.features import RowLinear, Rows
+from gssc.models.base import NodeModel, Recipe
+from gssc.models.row_batch import rows_of
+
+
+class GLNN(NodeModel):
+    r"""An MLP, the student, of a message-passing teacher that :mod:`gssc.train.distill` trains first.
+
+    .. math:: \lambda \, CE(\mathrm{labels}) + (1 - \lambda) \, KL(\mathrm{teacher} \,\|\, \mathrm{student})
+
+    over labelled nodes and over all nodes training may see. https://arxiv.org/abs/2110.08727. Edges reach it through
+    the teacher only, so a sparsifier acts on the teacher.
+
+    Args:
+        inputs: number of features.
+        outputs: number of classes.
+        hidden: width of every hidden layer.
+        layers: hidden layers.
+        dropout: share of hidden units dropped in training.
+        norm: ``none`` or ``batch``, after every hidden layer.
+        label_weight: lambda; the paper's tables use 0.
+        teacher: name of the teacher in :mod:`gssc.models.registry`.
+        batch_size: nodes a step.
+    """
+
+    passes_messages = False
+    teacher: str = "sage"
+    recipe = Recipe(epochs=200, patience=50, lr=0.01, weight_decay=5e-3)
+    recipes: ClassVar[dict[str, Recipe]] = {
+        "citeseer": Recipe(model={"dropout": 0.1}, epochs=200, patience=50, lr=0.01, weight_decay=1e-3),
+        "ogbn-arxiv": Recipe(
+            model={"hidden": 1024, "layers": 2, "dropout": 0.5, "norm": "batch"},
+            epochs=200,
+            patience=50,
+            lr=0.01,
+            weight_decay=0.0,
+            normalize="none",
+        ),
+    }
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        hidden: int = 128,
+        layers: int = 1,
+        dropout: float = 0.6,
+        norm: str = "none",
+        label_weight: float = 0.0,
+        teacher: str = "sage",
+        batch_size: int = 512,
+    ):
+        super().__init__()
+        self.first = RowLinear(inputs, hidden)
+        self.rest = nn.ModuleList([nn.Linear(hidden, hidden) for _ in range(layers - 1)])
+        self.norms = nn.ModuleList(
+            [nn.BatchNorm1d(hidden) if norm == "batch" else nn.Identity() for _ in range(layers)]
+        )
+        self.last = nn.Linear(hidden, outputs)
+        self.dropout, self.label_weight, self.teacher, self.batch_size = dropout, label_weight, teacher, batch_size
+        self.soft_labels: Tensor | None = None
+
+    def learn_from(self, logits: Tensor) -> None:
+        """Take the teacher's logits of every node training sees, [N, C], as what to come close to."""
+        self.soft_labels = logits.softmax(1)
+
+    def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits of the rows; the edges are not looked at."""
+        hidden = self.first(rows)
+        for norm, layer in zip(self.norms, [*self.rest, self.last], strict=True):
+            hidden = layer(F.dropout(F.relu(norm(hidden)), self.dropout, self.training))
+        return hidden
+
+    def losses(
+        self,
+        rows: Rows,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        labels: Tensor,
+        train: Tensor,
+        rng: np.random.Generator,
+    ) -> Iterator[Tensor]:
+        """One loss a batch of nodes; labels, where they count, are all of them in every batch."""
+        assert self.soft_labels is not None, "learn_from comes first"
+        order = rng.permutation(len(labels))
+        labelled = rows_of(rows, train.numpy()) if self.label_weight else None
+        for nodes in np.array_split(order, -(-len(order) // self.batch_size)):
+            target = self.soft_labels[torch.from_numpy(nodes)]
+            answers = self(rows_of(rows, nodes)).log_softmax(1)
+            loss = (1 - self.label_weight) * F.kl_div(answers, target, reduction="batchmean")
+            if labelled is not None:
+                loss = loss + self.label_weight * F.cross_entropy(self(labelled), labels[train])
+            yield loss
