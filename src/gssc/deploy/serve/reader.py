@@ -127,6 +127,8 @@ def _read_parquet(path: Path, body: bytes, settings: Settings) -> Rows:
                 start += batch.num_rows
                 if id_name is not None:
                     ids += batch.column(id_name).to_pylist()
+    except pa.ArrowMemoryError:  # an ArrowException, too
+        raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise GsscError(f"{path}: not a Parquet table: {' '.join(str(error).split())[:200]}") from None
     if start != len(features):
@@ -159,16 +161,19 @@ def _columns(path: Path, schema: Any, wanted: list[str] | None) -> tuple[list[st
 
 def _fill(path: Path, features: np.ndarray, start: int, batch: Any, chosen: list[str]) -> None:
     """Copy the numbers of some rows to their place."""
+    import pyarrow as pa
+
     if start + batch.num_rows > len(features):
         raise GsscError(f"{path} has more rows than its head says")
     target = features[start : start + batch.num_rows]
     for number, name in enumerate(chosen):
         column = batch.column(name)
         if column.null_count:
-            row = start + int(column.is_null().to_numpy(zero_copy_only=False).argmax())
+            row = start + column.is_null().to_pylist().index(True)
             raise GsscError(f"{path}: row {row}, column {name!r} is empty; fill it or drop the row")
-        with np.errstate(over="ignore"):
-            target[:, number] = column.to_numpy(zero_copy_only=False)
+        # Not to_numpy, which imports pandas where that is installed.
+        numbers = column.cast(pa.float32(), safe=False)
+        target[:, number] = np.frombuffer(numbers.buffers()[1], np.float32, len(numbers), 4 * numbers.offset)
     finite = np.isfinite(target)
     if not finite.all():
         row, at = np.argwhere(~finite)[0]
@@ -235,7 +240,8 @@ def main() -> None:
     stdout = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not look like an answer
     settings = Settings(**json.loads(stdin.readline()))
-    import pyarrow.parquet  # noqa: F401  # before the bound, which is for what tables need
+    import pyarrow.compute  # before the bound, which is for what tables need
+    import pyarrow.parquet  # noqa: F401
 
     if settings.max_memory:
         bound_memory(settings.max_memory)

@@ -1,0 +1,280 @@
+"""What arrives too long, too slowly, too often or not at all: spoken to the server byte by byte."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gssc.deploy import DeployedModel
+from gssc.deploy.serve.protocol import MAX_HEAD, BoundedProtocol
+
+ROW = b'{"rows": [[1, 2, 3]]}'
+
+
+@contextmanager
+def connected(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        yield connection
+
+
+def head(path: str = "/predict", **headers: Any) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "host: here", *(f"{k.replace('_', '-')}: {v}" for k, v in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the server closes the connection."""
+    parts = []
+    try:
+        while part := connection.recv(1 << 16):
+            parts.append(part)
+    except ConnectionResetError:
+        pass  # closed with bytes of ours unread
+    return b"".join(parts)
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split()[1])
+
+
+def send_until_closed(connection: socket.socket, piece: bytes, most: int) -> int:
+    """Send until the server has enough; how many bytes it took to find out."""
+    sent = 0
+    try:
+        while sent < most:
+            connection.sendall(piece)
+            sent += len(piece)
+    except OSError:
+        return sent
+    return sent
+
+
+def test_an_announced_body_over_the_limit_is_refused_unread(live, model: DeployedModel) -> None:
+    client = live(model, max_body_mb=0.1)
+    for path in ("/predict", "/predict/file"):
+        with connected(client.port) as connection:
+            connection.sendall(head(path, content_length=10**9))
+            answer = received(connection)
+        assert status(answer) == 413
+        assert b"connection: close" in answer
+        assert b"the body is larger than 0.1 MB" in answer
+
+
+@pytest.mark.parametrize("path", ["/predict", "/predict/file"])
+def test_a_chunked_body_is_counted_as_it_comes(live, model: DeployedModel, path: str) -> None:
+    client = live(model, max_body_mb=0.1)
+    with connected(client.port) as connection:
+        connection.sendall(head(path, transfer_encoding="chunked", content_type="text/csv"))
+        send_until_closed(connection, b"2000\r\n" + b" " * 0x2000 + b"\r\n", 50 * 2**20)
+        answer = received(connection)
+    # What the system had buffered when the connection closed may have cost the answer, never the memory.
+    assert answer == b"" or status(answer) == 413
+    assert held(client) == 0
+    assert client.predict(ROW).status == 200
+
+
+def held(client: Any) -> int:
+    """Bytes that the guard believes are in memory, once every request has ended."""
+    deadline = time.monotonic() + 10
+    while client.app.in_flight and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert client.app.in_flight == 0
+    return client.app.held
+
+
+def test_a_short_chunked_body_is_fine(live, model: DeployedModel) -> None:
+    client = live(model)
+    with connected(client.port) as connection:
+        connection.sendall(head(transfer_encoding="chunked", connection="close"))
+        for byte in ROW:
+            connection.sendall(b"1\r\n%c\r\n" % byte)
+        connection.sendall(b"0\r\n\r\n")
+        assert status(received(connection)) == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for_long(live, model: DeployedModel) -> None:
+    client = live(model, timeout=0.3)
+    with connected(client.port) as connection:
+        connection.sendall(head(content_length=100) + ROW)
+        answer = received(connection)
+    assert status(answer) == 408
+    assert b"the body did not arrive within 0.3 seconds" in answer
+    assert held(client) == 0
+
+
+def test_a_client_that_leaves_is_forgotten(live, model: DeployedModel) -> None:
+    client = live(model)
+    with connected(client.port) as connection:
+        connection.sendall(head(content_length=100) + ROW)
+        while not client.app.in_flight:
+            time.sleep(0.005)
+    assert held(client) == 0
+    assert b'gssc_errors_total{path="/predict",status="400"} 1.0' in client.get("/metrics").body
+
+
+def test_all_bodies_together_are_bounded(live, model: DeployedModel) -> None:
+    client = live(model, max_body_mb=0.1)
+    part = b" " * 90_000
+    with (
+        connected(client.port) as a,
+        connected(client.port) as b,
+        connected(client.port) as c,
+        connected(client.port) as d,
+    ):
+        for connection in (a, b, c, d):
+            connection.sendall(head(content_length=100_000) + part)
+        while client.app.held < 4 * len(part):
+            time.sleep(0.005)
+        refused = client.predict(b" " * 70_000)
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert client.predict(ROW).status == 200
+    assert held(client) == 0
+
+
+def test_more_at_once_than_allowed_are_told_to_come_again(live, model: DeployedModel) -> None:
+    client = live(model, max_concurrency=2)
+    with connected(client.port) as first, connected(client.port) as second:
+        for connection in (first, second):
+            connection.sendall(head(content_length=len(ROW), connection="close"))
+        while client.app.in_flight < 2:
+            time.sleep(0.005)
+        refused = client.predict(ROW)
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert client.get("/model").status == 503
+        assert client.get("/health").status == 200
+        assert client.get("/metrics").status == 200
+        for connection in (first, second):
+            connection.sendall(ROW)
+            assert status(received(connection)) == 200
+    assert client.predict(ROW).status == 200
+
+
+def test_connections_are_bounded(live, model: DeployedModel) -> None:
+    client = live(model, max_concurrency=2)
+    idle = [socket.create_connection(("127.0.0.1", client.port), timeout=30) for _ in range(8)]
+    try:
+        # The ninth is closed whether it asks or not.
+        with connected(client.port) as connection:
+            answer = received(connection)
+        assert status(answer) == 503
+        assert b"retry-after: 1" in answer
+    finally:
+        for connection in idle:
+            connection.close()
+    deadline = time.monotonic() + 10
+    while client.get("/health").status != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_head_may_not_be_endless(live, model: DeployedModel) -> None:
+    client = live(model)
+    with connected(client.port) as connection:
+        connection.sendall(b"POST /predict HTTP/1.1\r\nx-long: ")
+        sent = send_until_closed(connection, b"x" * 4096, 100 * MAX_HEAD)
+        answer = received(connection)
+    assert sent < 100 * MAX_HEAD
+    assert answer == b"" or status(answer) == 431
+
+
+def test_trailers_may_not_be_endless(live, model: DeployedModel) -> None:
+    client = live(model)
+    with connected(client.port) as connection:
+        connection.sendall(head(transfer_encoding="chunked") + b"1\r\n \r\n0\r\n")
+        assert send_until_closed(connection, b"x-more: y\r\n" * 100, 100 * MAX_HEAD) < 100 * MAX_HEAD
+    assert held(client) == 0
+
+
+def test_a_head_that_does_not_come_is_not_waited_for(live, model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedProtocol, "head_seconds", 0.2)
+    client = live(model)
+    with connected(client.port) as connection:
+        assert status(received(connection)) == 408
+    with connected(client.port) as connection:
+        connection.sendall(head(content_length=len(ROW)) + ROW)
+        assert status(connection.recv(1 << 16)) == 200
+        connection.sendall(b"POST /pre")  # the second request of the connection stops in the middle
+        assert status(received(connection)) == 408
+
+
+def test_connections_are_kept_for_further_requests(live, model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedProtocol, "head_seconds", 0.2)
+    client = live(model)
+    with connected(client.port) as connection:
+        for pause in (0, 0, 0.5):
+            time.sleep(pause)
+            connection.sendall(head(content_length=len(ROW)) + ROW)
+            assert status(connection.recv(1 << 16)) == 200
+
+
+def test_requests_sent_in_one_go_are_answered_in_order(live, model: DeployedModel) -> None:
+    client = live(model)
+    bodies = [b'{"rows": [[%d, 0, 0]]}' % number for number in range(20)]
+    requests = b"".join(head(content_length=len(body)) + body for body in bodies)
+    with connected(client.port) as connection:
+        connection.sendall(requests + head("/nothing", content_length=0, connection="close"))
+        answer = received(connection)
+    found = [float(first) for first in re.findall(rb'"probabilities":\[\[([0-9.e-]+),', answer)]
+    expected = model.predict_proba(np.array([[number, 0, 0] for number in range(20)]))[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_nonsense_is_answered_and_survived(live, model: DeployedModel) -> None:
+    client = live(model)
+    for nonsense in (
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET\r\n\r\n",
+        b"POST /predict HTTP/1.1\r\ncontent-length: -5\r\n\r\n",
+    ):
+        with connected(client.port) as connection:
+            connection.sendall(nonsense)
+            assert status(received(connection)) == 400
+    assert client.predict(ROW).status == 200
+
+
+def test_a_client_that_does_not_read_holds_little_and_not_for_long(live) -> None:
+    classes = 60
+    model = DeployedModel([(np.ones((classes, 1)), np.zeros(classes))], [f"class-{n}" for n in range(classes)])
+    client = live(model, timeout=3)
+    body = b'{"rows": [' + b",".join([b"[1]"] * 9000) + b"]}"
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(30)
+        connection.connect(("127.0.0.1", client.port))
+        connection.sendall(head(content_length=len(body)) + body)
+        start = connection.recv(1024)
+        assert status(start) == 200
+        assert client.app.in_flight == 1
+        assert held(client) == 0  # waits until the server gave up
+        length = int(re.findall(rb"content-length: (\d+)", start)[0])
+        assert length > 5 * 2**20
+        assert len(start + received(connection)) < length
+    assert client.predict(b'{"rows": [[1]]}').status == 200
+
+
+def test_shutdown_waits_for_requests_but_not_for_ever(model: DeployedModel, live) -> None:
+    client = live(model)
+    answers: list[int] = []
+
+    def ask() -> None:
+        with connected(client.port) as connection:
+            connection.sendall(head(content_length=len(ROW)))
+            time.sleep(0.5)
+            connection.sendall(ROW)
+            answers.append(status(received(connection)))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not client.app.in_flight:
+        time.sleep(0.005)
+    client.stop()
+    thread.join()
+    assert answers == [200]
