@@ -51,20 +51,22 @@ Rows = Tensor | SparseRows
 
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: SparseRows, weight: Tensor) -> Tensor:
+    def forward(ctx: Any, rows: SparseRows, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.rows = rows
-        return rows.times(weight)
+        out = rows.times(weight)
+        return out if bias is None else out.add_(bias)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.rows.transposed().times(grad.contiguous())
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        to_bias = grad.sum(0) if ctx.needs_input_grad[2] else None
+        return None, ctx.rows.transposed().times(grad.contiguous()), to_bias
 
 
-def product(rows: Rows, weight: Tensor) -> Tensor:
-    """rows [n, d] x weight [d, k], whatever the rows are stored as."""
+def product(rows: Rows, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """rows [n, d] x weight [d, k], and a bias [k] added, whatever the rows are stored as."""
     if isinstance(rows, SparseRows):
-        return _SparseProduct.apply(rows, weight)
-    return rows @ weight
+        return _SparseProduct.apply(rows, weight, bias)
+    return rows @ weight if bias is None else torch.addmm(bias, rows, weight)
 
 
 class RowLinear(nn.Module):
@@ -84,7 +86,7 @@ class RowLinear(nn.Module):
 
     def forward(self, rows: Rows) -> Tensor:
         """Rows [n, in] to [n, out]."""
-        return product(rows, self.weight) + self.bias
+        return product(rows, self.weight, self.bias)
 
 
 class FeatureTable:

@@ -15,7 +15,8 @@ from torch import Tensor
 from gssc.config import ModelConfig
 from gssc.deploy import DeployedModel
 from gssc.features import FeatureTable
-from gssc.models.blocks import Block, dropout_mask, mix_ends
+from gssc.models.blocks import Block, dropout_mask
+from gssc.models.mixing import gather_and_mix, mix_ends, windows
 from gssc.models.str_contrast import STRContrast
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch, EdgeBatches
@@ -227,14 +228,14 @@ def test_sparse_and_dense_features_train_alike(mix_at: str, head_blocks: str):
 
 
 @pytest.mark.parametrize(("mix_at", "head_blocks"), list(product(MIX_AT, HEADS)))
-def test_in_batch_negatives_are_the_sources_of_other_pairs(mix_at: str, head_blocks: str):
+def test_in_batch_negatives_are_the_targets_of_other_pairs(mix_at: str, head_blocks: str):
     config = replace(SMALL, mix_by="off", mix_at=mix_at, head_blocks=head_blocks)
     model, batch = a_model(config), a_batch("in_batch")
     out = model(batch, rng())
-    # With mixing off, the mixed point of direction j -> i is z of the source; its batch statistics are the sources'.
-    sources = out.mixed[1]
-    assert torch.allclose(out.negatives, sources.roll(1, 0), atol=1e-5)
-    assert not torch.allclose(out.negatives, sources, atol=1e-3)
+    # With mixing off, the mixed point of direction i -> j is z of the target; its batch statistics are the targets'.
+    targets = out.mixed[0]
+    assert torch.allclose(out.negatives, targets.roll(1, 0), atol=1e-5)
+    assert not torch.allclose(out.negatives, targets, atol=1e-3)
 
 
 def test_each_role_is_normalised_on_its_own():
@@ -374,3 +375,31 @@ def test_mixing_both_ends_equals_the_formula_in_value_and_gradient():
     )  # fmt: skip
     assert torch.allclose(mix_ends(ends, beta), by_hand)
     assert torch.autograd.gradcheck(mix_ends, (ends, beta))
+
+
+@pytest.mark.parametrize("drawn", [0, 1])
+def test_gathering_and_mixing_at_once_is_gathering_then_mixing(drawn: int):
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(4, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    beta = torch.rand(2, 5, dtype=torch.float64, generator=generator, requires_grad=True)
+    positions = torch.randint(4, (5 * (2 + drawn),), generator=generator)
+    groups = rows[positions].view(2 + drawn, 5, 3)
+    by_parts = torch.cat([groups[:2], mix_ends(groups[:2], beta), groups[2:]])
+    assert torch.equal(gather_and_mix(rows, positions, beta), by_parts)
+    assert torch.autograd.gradcheck(lambda r, b: gather_and_mix(r, positions, b), (rows, beta))
+
+
+@pytest.mark.parametrize("start", [1, 2])
+def test_windows_that_overlap_add_up_their_gradients(start: int):
+    x = torch.randn(4, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    first, second = windows(x, 2, start)
+    assert torch.equal(first, x[:2])
+    assert torch.equal(second, x[start:])
+    assert torch.autograd.gradcheck(lambda x: windows(x, 2, start), (x,))
+
+
+def test_a_block_cannot_go_back_twice_over_arrays_it_has_used_up():
+    out = Block(4, SMALL)(torch.randn(2, 5, 4, requires_grad=True), rng()).sum()
+    out.backward(retain_graph=True)
+    with pytest.raises(AttributeError):
+        out.backward()

@@ -18,6 +18,8 @@ from gssc.config import ModelConfig
 LEAKY_SLOPE = 0.01
 NORM_EPS = 1e-5
 NORM_MOMENTUM = 0.1
+# The mask of eight units at a dropout of one half, for every byte: 2 where its bit is set.
+HALVES = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
 
 
 class RoleNorm(nn.Module):
@@ -39,10 +41,14 @@ class RoleNorm(nn.Module):
     def forward(self, x: Tensor, training: bool, tracked: int) -> Tensor:
         """Normalise by the statistics of these rows in training, by the running ones otherwise."""
         if training and x.shape[1] > 1:
-            return _RoleNorm.apply(x, self.scale, self.shift, self.running_mean, self.running_var, tracked)
+            return _RoleNorm.apply(x, tracked, *self.parts())
         return F.batch_norm(
             x.flatten(0, 1), self.running_mean, self.running_var, self.scale, self.shift, eps=NORM_EPS
         ).view_as(x)
+
+    def parts(self) -> tuple[Tensor, ...]:
+        """Scale, shift and running statistics."""
+        return self.scale, self.shift, self.running_mean, self.running_var
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """At prediction the norm is factor * x + offset; the deployed model folds it into a linear map."""
@@ -50,77 +56,81 @@ class RoleNorm(nn.Module):
         return factor, self.shift - factor * self.running_mean
 
 
+class _Norm:
+    """Batch norm of each group by its own statistics, forward and backward, keeping no array but the input."""
+
+    def __init__(self, x: Tensor, scale: Tensor):
+        self.x, self.scale = x, scale
+        self.mean, self.inverse = x.new_empty(2, len(x), x.shape[2])  # mean and 1/std of each group
+
+    def forward(self, tracked: int, shift: Tensor, running: tuple[Tensor, ...]) -> Tensor:
+        """scale * (x - mean) / std + shift; running statistics take in the tracked groups one after another."""
+        out = torch.empty_like(self.x, memory_format=torch.contiguous_format)
+        for group, rows in enumerate(self.x):
+            settings = (*(running if group < tracked else (None, None)), True, NORM_MOMENTUM, NORM_EPS)
+            places = {"out": out[group], "save_mean": self.mean[group], "save_invstd": self.inverse[group]}
+            torch.ops.aten.native_batch_norm.out(rows, self.scale, shift, *settings, **places)
+        return out
+
+    def backward(self, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """Turn the gradient of the result into that of the input, in place; returns those of scale and shift.
+
+        With h = (x - mean) / std, s the sum of g over n rows and t that of g * h, the gradient of x is
+        (scale / std) * (g - s / n - h * t / n): a multiple of g, one of x, and a constant.
+        """
+        to_shift = grad.sum(1)
+        to_scale = (column_products(grad, self.x) - self.mean * to_shift) * self.inverse
+        by_grad = self.scale * self.inverse
+        share = by_grad / -grad.shape[1]
+        by_rows = share * to_scale * self.inverse
+        constant = share * to_shift - by_rows * self.mean
+        spare = torch.empty_like(grad[0])
+        for group, rows in enumerate(self.x):
+            torch.addcmul(constant[group], rows, by_rows[group], out=spare)
+            torch.addcmul(spare, grad[group], by_grad[group], out=grad[group])
+        return to_scale.sum(0), to_shift.sum(0)
+
+
+def column_products(first: Tensor, second: Tensor) -> Tensor:
+    """The sum over rows of first * second, [groups, width]; unlike torch, NumPy does it with no array in between."""
+    return torch.from_numpy(np.einsum("gnf,gnf->gf", first.numpy(), second.numpy()))
+
+
 class _RoleNorm(torch.autograd.Function):
-    """One native batch norm a group, written straight into one result."""
-
     @staticmethod
-    def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor, tracked: int) -> Tensor:
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        stats = x.new_empty(2, len(x), x.shape[2])  # mean and 1/std of each group
-        for group, rows in enumerate(x):
-            running = (mean, var) if group < tracked else (None, None)
-            settings = (scale, shift, *running, True, NORM_MOMENTUM, NORM_EPS)
-            torch.ops.aten.native_batch_norm.out(
-                rows, *settings, out=out[group], save_mean=stats[0, group], save_invstd=stats[1, group]
-            )
-        ctx.save_for_backward(x, scale, stats)
-        return out
+    def forward(ctx: Any, x: Tensor, tracked: int, scale: Tensor, shift: Tensor, *running: Tensor) -> Tensor:
+        ctx.norm = _Norm(x, scale)
+        return ctx.norm.forward(tracked, shift, running)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, scale, stats = ctx.saved_tensors
-        backward = torch.ops.aten.native_batch_norm_backward
-        parts = [
-            backward(g, rows, scale, None, None, m, s, True, NORM_EPS, [True, True, True])
-            for g, rows, m, s in zip(grad, x, stats[0], stats[1], strict=True)
-        ]
-        rows, scales, shifts = (torch.stack(part) for part in zip(*parts, strict=True))
-        return rows, scales.sum(0), shifts.sum(0), None, None, None
+        to_x = grad.clone(memory_format=torch.contiguous_format)
+        norm, ctx.norm = ctx.norm, None
+        return to_x, None, *norm.backward(to_x), None, None
 
 
-class _ActivateAndDrop(torch.autograd.Function):
-    """Leaky ReLU times a dropout mask. The sign of the result is all the gradient needs to know of the input."""
+class _NormActivateDrop(torch.autograd.Function):
+    """Batch norm, leaky ReLU, and a dropout mask.
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, mask: Tensor, slope: float) -> Tensor:
-        out = F.leaky_relu(x, slope).mul_(mask)
-        ctx.save_for_backward(out, mask)
-        ctx.slope = slope
-        return out
+    Arrays, not arithmetic, take the time here, so the mask's is used again: for what the result and the gradient are
+    both multiplied by, and in the end for the gradient itself. A second backward pass would find nothing left.
+    """
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        out, mask = ctx.saved_tensors
-        return torch.ops.aten.leaky_relu_backward(grad * mask, out, ctx.slope, True), None, None
-
-
-class _MixEnds(torch.autograd.Function):
-    """Both directions at once, with no flipped copies on the way there or back."""
-
-    @staticmethod
-    def forward(ctx: Any, ends: Tensor, beta: Tensor) -> Tensor:
-        ctx.save_for_backward(ends, beta)
-        mixed = torch.empty_like(ends)
-        for near, far in ((0, 1), (1, 0)):
-            torch.lerp(ends[near], ends[far], beta[near].unsqueeze(1), out=mixed[near])
-        return mixed
+    def forward(
+        ctx: Any, x: Tensor, mask: Tensor, slope: float, tracked: int, scale: Tensor, shift: Tensor, *running: Tensor
+    ) -> Tensor:
+        ctx.norm = _Norm(x, scale)
+        out = ctx.norm.forward(tracked, shift, running)
+        torch.ops.aten.leaky_relu_backward.grad_input(mask, out, slope, False, grad_input=mask)
+        ctx.gate = mask
+        return out.mul_(mask)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        ends, beta = ctx.saved_tensors
-        to_ends = grad * (1 - beta).unsqueeze(2)
-        for near, far in ((0, 1), (1, 0)):
-            to_ends[far].addcmul_(grad[near], beta[near].unsqueeze(1))
-        if not ctx.needs_input_grad[1]:
-            return to_ends, None
-        step = ends[1] - ends[0]
-        to_beta = torch.einsum("bf,dbf->db", step, grad)
-        return to_ends, to_beta * to_beta.new_tensor([[1.0], [-1.0]])
-
-
-def mix_ends(ends: Tensor, beta: Tensor) -> Tensor:
-    """(1 - beta) * end + beta * other end, for both ends of every pair, [2, B, width] with beta [2, B]."""
-    return _MixEnds.apply(ends, beta)
+        to_x, norm = ctx.gate.mul_(grad), ctx.norm
+        ctx.gate = ctx.norm = None  # the next batch needs the memory before Python lets go of this one
+        return to_x, None, None, None, *norm.backward(to_x), None, None
 
 
 class Block(nn.Module):
@@ -145,8 +155,11 @@ class Block(nn.Module):
         if self.config.block == "activation_first":
             x = self.norm(F.leaky_relu(x, self.slope), rng is not None, tracked)
             return x if mask is None else x * mask
-        x = self.norm(x, rng is not None, tracked)
-        return F.leaky_relu(x, self.slope) if mask is None else _ActivateAndDrop.apply(x, mask, self.slope)
+        if rng is None or x.shape[1] == 1:
+            x = F.leaky_relu(self.norm(x, False, tracked), self.slope)
+            return x if mask is None else x * mask
+        mask = torch.ones_like(x) if mask is None else mask
+        return _NormActivateDrop.apply(x, mask, self.slope, tracked, *self.norm.parts())
 
 
 def dropout_mask(shape: torch.Size, rate: float, rng: np.random.Generator) -> Tensor | None:
@@ -157,6 +170,13 @@ def dropout_mask(shape: torch.Size, rate: float, rng: np.random.Generator) -> Te
     cut = round(rate * 256)
     if cut <= 0:
         return None
-    words = rng.integers(0, 2**64, -(-shape.numel() // 8), dtype=np.uint64)
-    mask = torch.from_numpy(words.view(np.uint8)[: shape.numel()]).float()
+    if cut == 128:  # one bit a unit decides
+        octets = _random_bytes(-(-shape.numel() // 8), rng)
+        mask = torch.from_numpy(HALVES.take(octets, axis=0).ravel()[: shape.numel()])
+        return mask.view(shape)
+    mask = torch.from_numpy(_random_bytes(shape.numel(), rng)).float()
     return mask.ge_(cut).mul_(256 / (256 - cut)).view(shape)
+
+
+def _random_bytes(count: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]

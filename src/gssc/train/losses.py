@@ -38,8 +38,10 @@ def pair_smoothness(
     if negative_logits is None or negative_weight == 0:
         return pull
     if bounded:
-        to_probability = torch.sigmoid if multilabel else partial(torch.softmax, dim=-1)
-        endpoint_logits, negative_logits = to_probability(endpoint_logits), to_probability(negative_logits)
+        # Classes before pairs: torch's softmax is many times slower along a short last axis.
+        to_probability = torch.sigmoid if multilabel else partial(torch.softmax, dim=-2)
+        endpoint_logits, negative_logits = to_probability(endpoint_logits.mT), to_probability(negative_logits.mT)
+        return pull - negative_weight * (endpoint_logits - negative_logits).square().mean(-2).sum(0)
     push = (endpoint_logits - negative_logits).square().mean(-1).sum(0)
     return pull - negative_weight * push
 
