@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,12 @@ def positions(wanted: Tensor, among: Tensor) -> Tensor:
     sought = _keys(wanted, nodes)
     found = torch.searchsorted(keys, sought).clamp(max=len(keys) - 1)
     return torch.where(keys[found] == sought, order[found], -1)
+
+
+def draw_non_edges(edges: Tensor, nodes: int, count: int, rng: np.random.Generator) -> Tensor:
+    """Uniform pairs of nodes that are no edges, from ``count`` draws; those that hit an edge are left out."""
+    drawn = torch.from_numpy(rng.integers(0, nodes, (2, count)))
+    return drawn[:, (drawn[0] != drawn[1]) & (positions(drawn, edges) < 0)]
 
 
 def _keys(edges: Tensor, nodes: int) -> Tensor:
