@@ -288,7 +288,6 @@ def test_numpy_blocks_of_sparse_rows_change_nothing(
     np.add.at(dense, (np.repeat(np.arange(len(lengths)), lengths), indices), data)  # repeated columns add up
     predictor = numpy_predictor.Predictor(where)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numpy_predictor, "BLOCK_ENTRIES", limit)
         patch.setattr(numpy_predictor, "BLOCK_ROWS", limit)
         for form in (dense, (data, indices, indptr)):
             found = predictor.logits(form)

@@ -15,37 +15,47 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 ID_COLUMNS = ("id", "node_id", "node", "node id", "")
 OTHER_COLUMNS = ("label", "y", "class", "target", "split")
 BLOCK_ROWS = 2048
-BLOCK_ENTRIES = 16_384  # of sparse rows: each becomes a whole row of hidden units for a moment
 
 
-class Csr(NamedTuple):
+class Csr:
     """Rows of a sparse matrix: entry values, their columns, and where each row begins and ends."""
 
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
+    def __init__(self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray):
+        self.data, self.indices, self.indptr = data, indices, indptr
 
-    def rows(self, start: int, stop: int) -> Csr:
-        """Some consecutive rows."""
-        first, last = self.indptr[start], self.indptr[stop]
-        return Csr(self.data[first:last], self.indices[first:last], self.indptr[start : stop + 1] - first)
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
 
-    def row_sums(self, values: np.ndarray) -> np.ndarray:
-        """Sums, row by row, of one value (or one row of values) for each entry."""
-        sums = np.zeros((len(self.indptr) - 1, *values.shape[1:]), dtype=np.float32)
+    def __getitem__(self, rows: slice) -> Csr:
+        """Consecutive rows; the arrays are shared."""
+        return Csr(self.data, self.indices, self.indptr[rows.start : rows.stop + 1])
+
+    def __matmul__(self, weight: np.ndarray) -> np.ndarray:
+        """The product, a row at a time: NumPy has nothing faster for it."""
+        out = np.empty((len(self), weight.shape[1]), dtype=np.float32)
+        places = self.indptr.tolist()
+        for row, start, stop in zip(out, places, places[1:], strict=False):
+            np.dot(self.data[start:stop], weight.take(self.indices[start:stop], axis=0), out=row)
+        return out
+
+    def sizes(self) -> np.ndarray:
+        """Sum of the absolute values of each row."""
+        sums = np.zeros(len(self), dtype=np.float32)
         filled = np.diff(self.indptr) > 0  # reduceat misreads empty rows
-        if len(values):
-            sums[filled] = np.add.reduceat(values, self.indptr[:-1][filled], axis=0)
+        if filled.any():
+            first, last = self.indptr[0], self.indptr[-1]
+            sums[filled] = np.add.reduceat(np.abs(self.data[first:last]), self.indptr[:-1][filled] - first)
         return sums
 
 
@@ -85,16 +95,23 @@ class Predictor:
         Args:
             x: an array [rows, features], a SciPy sparse matrix, or (data, indices, indptr) of a CSR matrix.
         """
-        scores = [self._forward(block) for block in _blocks(self._rows(x))]
-        out = scores[0] if len(scores) == 1 else np.concatenate(scores)
-        if not np.isfinite(out).all():
+        rows = self._rows(x)
+        with np.errstate(over="ignore", invalid="ignore"):  # found in the result
+            if len(rows) <= BLOCK_ROWS:
+                out = self._forward(rows)
+            else:
+                blocks = range(0, len(rows), BLOCK_ROWS)
+                out = np.concatenate([self._forward(rows[start : start + BLOCK_ROWS]) for start in blocks])
+            total = float(out.sum())
+        if not math.isfinite(total) and not np.isfinite(out).all():
             row = int(np.argmin(np.isfinite(out).all(axis=1)))
             raise ValueError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
         return out
 
     def predict_proba(self, x: Any) -> np.ndarray:
         """Probability of each class (or, if several may hold, of each task), [rows, outputs]."""
-        scores = self.logits(x) / self.temperature
+        scores = self.logits(x)
+        scores /= self.temperature
         if self.multilabel:
             return np.float32(0.5) * np.tanh(np.float32(0.5) * scores) + np.float32(0.5)  # never overflows
         scores -= scores.max(axis=1, keepdims=True)
@@ -108,33 +125,36 @@ class Predictor:
         return (scores >= 0).astype(np.int64) if self.multilabel else scores.argmax(axis=1)
 
     def _rows(self, x: Any) -> Any:
-        if isinstance(x, tuple):
-            data, indices, indptr = map(np.asarray, x)
-            if len(indices) and not 0 <= indices.min() <= indices.max() < self.features:
-                raise ValueError(f"an entry lies outside the model's {self.features} features")
-            if not (len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices) == len(data)):
-                raise ValueError("indptr must begin with 0 and end with the number of entries in indices and data")
-            if (np.diff(indptr) < 0).any():
-                raise ValueError("indptr must not fall")
-            return Csr(data.astype(np.float32, copy=False), indices, indptr)
-        # A SciPy matrix stays one: its own product is the fastest there is.
-        x = x.tocsr() if hasattr(x, "tocsr") else np.asanyarray(x)
-        if x.ndim != 2 or x.shape[1] != self.features:
-            raise ValueError(f"rows have shape {x.shape}; the model wants (rows, {self.features})")
-        return x
+        parts: tuple[Any, ...] | None = x if isinstance(x, tuple) else None
+        if parts is None:
+            x = x.tocsr() if hasattr(x, "tocsr") else np.asanyarray(x)
+            if x.ndim != 2 or x.shape[1] != self.features:
+                raise ValueError(f"rows have shape {x.shape}; the model wants (rows, {self.features})")
+            if not hasattr(x, "indptr"):
+                return x
+            parts = x.data, x.indices, x.indptr
+        data, indices, indptr = map(np.asarray, parts)
+        if len(indices) and not 0 <= indices.min() <= indices.max() < self.features:
+            raise ValueError(f"an entry lies outside the model's {self.features} features")
+        if not (len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices) == len(data)):
+            raise ValueError("indptr must begin with 0 and end with the number of entries in indices and data")
+        if (indptr[1:] < indptr[:-1]).any():
+            raise ValueError("indptr must not fall")
+        return Csr(data.astype(np.float32, copy=False), indices, indptr)
 
     def _forward(self, x: Any) -> np.ndarray:
-        with np.errstate(over="ignore", invalid="ignore"):  # found in the result
-            (weight, bias), *rest = self.layers
-            hidden = x.row_sums(x.data[:, None] * weight[x.indices]) if isinstance(x, Csr) else x @ weight
-            if self.normalize:  # after the product, which is the smaller matrix
-                sums = x.row_sums(np.abs(x.data)) if isinstance(x, Csr) else np.asarray(abs(x).sum(axis=1)).ravel()
-                sums[sums == 0] = 1
-                hidden /= sums[:, None]
+        if not isinstance(x, Csr):
+            x = x.astype(np.float32, copy=False)
+        (weight, bias), *rest = self.layers
+        hidden = x @ weight
+        if self.normalize:  # after the product, which is the smaller matrix
+            sums = x.sizes() if isinstance(x, Csr) else np.abs(x).sum(axis=1)
+            sums[sums == 0] = 1
+            hidden /= sums[:, None]
+        hidden += bias
+        for weight, bias in rest:
+            hidden = np.maximum(hidden, hidden * self.slope) @ weight
             hidden += bias
-            for weight, bias in rest:
-                hidden = np.maximum(hidden, self.slope * hidden) @ weight
-                hidden += bias
         return hidden
 
 
@@ -149,23 +169,6 @@ def read_tensors(content: bytes) -> dict[str, np.ndarray]:
         start, stop = entry["data_offsets"]
         tensors[name] = numbers[start:stop].view("<f4").reshape(entry["shape"])
     return tensors
-
-
-def _blocks(x: Any) -> Iterator[Any]:
-    """Rows a few at a time, as float32."""
-    if not isinstance(x, Csr):
-        for start in range(0, max(x.shape[0], 1), BLOCK_ROWS):
-            yield x[start : start + BLOCK_ROWS].astype(np.float32, copy=False)
-        return
-    start, rows = 0, len(x.indptr) - 1
-    while start < rows or start == 0:
-        # As many rows as keep within the limit, and at least one.
-        stop = int(np.searchsorted(x.indptr, x.indptr[start] + BLOCK_ENTRIES, side="right")) - 1
-        stop = min(max(stop, start + 1), rows)
-        yield x.rows(start, stop)
-        if stop == rows:
-            return
-        start = stop
 
 
 def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[list[str] | None, np.ndarray]:
