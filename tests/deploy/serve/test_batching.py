@@ -95,6 +95,19 @@ def test_a_row_that_overflows_fails_alone(model: DeployedModel) -> None:
     np.testing.assert_allclose(last, model.predict_proba(rows_of(1)), rtol=1e-5)
 
 
+def test_scores_that_overflow_only_in_the_softmax() -> None:
+    rows = np.array([[0, 0], [3e38, -3e38]], dtype=np.float32)
+    model = DeployedModel([(np.eye(2), np.zeros(2))], ["a", "b"])
+
+    async def work(batcher: Batcher) -> np.ndarray:
+        return await batcher.predict(rows)
+
+    np.testing.assert_array_equal(run(model, work)[0], [[0.5, 0.5], [1, 0]])
+    model.temperature = 0.1  # now the scores themselves become infinite
+    with pytest.raises(Refused, match="row 1 has far too large a feature"):
+        run(model, work)
+
+
 @pytest.mark.parametrize("setting", ["BATCH_ROWS", "INLINE_WORK"])
 def test_a_full_batch_goes_and_large_requests_go_alone(model, monkeypatch, setting: str) -> None:
     per_row = 3 * 4 + 4 * 2

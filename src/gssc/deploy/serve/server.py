@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -34,11 +35,14 @@ def configure(app: Callable[..., Any], limits: Limits) -> uvicorn.Config:
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that accepts connections, so that whoever is told the address can use it at once."""
+    if not 0 <= port <= 65535:
+        raise GsscError(f"--port is {port}; it must be from 0 to 65535")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except OSError as error:
+        # The socket module appends the address to the system's words; a name that is unknown has no such number.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise GsscError(f"cannot listen on {host}, port {port}: {reason}; choose another --host or --port") from None
 
 
