@@ -59,7 +59,7 @@ def test_one_row_by_hand() -> None:
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu"])
 @pytest.mark.parametrize("normalize", ["row", "none"])
 @pytest.mark.parametrize("widths", [[5, 3], [5, 8, 3], [5, 8, 16, 2, 3]])
-@pytest.mark.parametrize("rows", [1, 7, 4500])  # within a block, and over three of them
+@pytest.mark.parametrize("rows", [1, 7, 30, 4500])  # few, within a block, and over three of them
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
 def test_every_form_agrees_with_torch_in_double(
     monkeypatch: pytest.MonkeyPatch, activation: str, normalize: str, widths: list[int], rows: int, engine: str

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 LEAKY_SLOPE = 0.01
+LEAKY_FACTOR = np.float32(LEAKY_SLOPE)
 # Of 128 to 10,000 rows, 2,048 was fastest at 256 hidden units: fewer fit the cache better but repeat more overhead.
 BLOCK_ROWS = 2048
 LANES = 8
+FEW_ROWS = 8
 
 
 class SparseBlock(NamedTuple):
@@ -67,80 +69,93 @@ class Engine(Protocol):
 class NumpyEngine:
     """NumPy, and SciPy for the first product of sparse rows."""
 
-    def __init__(self, activation: str, widest: int):
+    def __init__(self, activation: str):
         self.leaky = activation == "leaky_relu"
-        # What an activation compares with: for ReLU zeros, since NumPy's maximum is far slower with a scalar.
-        self.spare = np.zeros(BLOCK_ROWS * widest, dtype=np.float32)
 
     def affine(self, block: Block, layer: Layer, out: np.ndarray) -> np.ndarray:
-        """``block @ weight + bias``, of sparse rows in SciPy's own array, else in ``out``."""
-        width = len(layer.bias)
+        """``block @ weight + bias`` in ``out``."""
+        weight, bias = layer
+        if weight.shape[1] == len(bias):
+            if isinstance(block, SparseBlock):
+                out[:] = bias
+                return _add_product(block, weight, out)
+            np.matmul(block, weight, out=out)
+            return np.add(out, bias, out=out)
         if isinstance(block, SparseBlock):
-            from scipy import sparse
-
-            parts = block.data, block.indices, block.indptr
-            matrix = sparse.csr_matrix(parts, shape=(block.rows, block.columns), copy=False)
-            product: np.ndarray = (matrix @ layer.weight)[:, :width]
-            return np.add(product, layer.bias, out=product)
-        padded = layer.weight.shape[1] > width
-        product = np.matmul(block, layer.weight, out=None if padded else out)
-        return np.add(product[:, :width], layer.bias, out=out)
+            product = _add_product(block, weight, np.zeros((block.rows, weight.shape[1]), dtype=np.float32))
+        else:
+            product = np.matmul(block, weight)
+        return np.add(product[:, : len(bias)], bias, out=out)
 
     def activate(self, out: np.ndarray) -> None:
         """The activation between two layers, in place."""
-        other = self.spare[: out.size].reshape(out.shape)
         if self.leaky:
-            np.multiply(out, np.float32(LEAKY_SLOPE), out=other)
+            other = np.multiply(out, LEAKY_FACTOR, out=_scratch.array("scaled", *out.shape))
+        else:
+            other = _scratch.array("zeros", *out.shape)  # NumPy's maximum is far slower with a scalar
         np.maximum(out, other, out=out)
 
 
 def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
     """Pass rows [n, in], dense or CSR, through layers with an activation between them, and after them if asked."""
-    widths = [len(layer.bias) for layer in layers]
-    out = np.empty((x.shape[0], widths[-1]), dtype=np.float32)
-    rows = min(BLOCK_ROWS, x.shape[0])
-    buffers = [_scratch.array(number, rows, width) for number, width in enumerate(widths[:-1])]
-    engine = _engine(activation, max(widths))
+    count, last = x.shape[0], len(layers) - 1
     with np.errstate(over="ignore", invalid="ignore"):  # the caller finds what overflows in the result
-        for start, stop, block in blocks(x, normalize):
-            # The last layer writes into the result itself.
-            targets = [*(buffer[: stop - start] for buffer in buffers), out[start:stop]]
-            hidden = block
-            for number, (layer, target) in enumerate(zip(layers, targets, strict=True), start=1):
+        if count <= FEW_ROWS:
+            return _few_rows(block_of(x, 0, count, normalize), layers, activation, activate_last)
+        out = np.empty((count, len(layers[-1].bias)), dtype=np.float32)
+        engine = _engine(activation)
+        for start in range(0, count, BLOCK_ROWS):
+            result = out[start : start + BLOCK_ROWS]
+            hidden = block_of(x, start, start + len(result), normalize)
+            for number, layer in enumerate(layers):
+                target = result if number == last else _scratch.array(number, len(result), len(layer.bias))
                 hidden = engine.affine(hidden, layer, target)
-                if activate_last or number < len(layers):
+                if activate_last or number < last:
                     engine.activate(hidden)
-            if hidden is not targets[-1]:
-                targets[-1][:] = hidden
+            if hidden is not result:
+                result[:] = hidden
     return out
 
 
-def blocks(x: Any, normalize: bool) -> Iterator[tuple[int, int, Block]]:
-    """Consecutive float32 rows, divided by their absolute sums if asked, with the numbers of the first and the next."""
-    sparse = is_sparse(x)
-    for start in range(0, x.shape[0], BLOCK_ROWS):
-        stop = min(start + BLOCK_ROWS, x.shape[0])
-        if sparse:
-            yield start, stop, _sparse_block(x, start, stop, normalize)
-            continue
-        rows = np.ascontiguousarray(x[start:stop], dtype=np.float32)
-        yield start, stop, rows * _factors(np.abs(rows).sum(axis=1))[:, None] if normalize else rows
+def _few_rows(block: Block, layers: Sequence[Layer], activation: str, activate_last: bool) -> np.ndarray:
+    """The same for so few rows that calls and not arithmetic take the time, with as few calls as will do."""
+    factor = LEAKY_FACTOR if activation == "leaky_relu" else np.float32(0)
+    hidden: Any = block
+    for number, (weight, bias) in enumerate(layers, start=1):
+        if isinstance(hidden, SparseBlock):
+            hidden = _add_product(hidden, weight, np.zeros((hidden.rows, weight.shape[1]), dtype=np.float32))
+        else:
+            hidden = np.matmul(hidden, weight)
+        if weight.shape[1] > len(bias):
+            hidden = hidden[:, : len(bias)]
+        hidden += bias
+        if activate_last or number < len(layers):
+            np.maximum(hidden, hidden * factor, out=hidden)
+    return np.ascontiguousarray(hidden)
+
+
+def block_of(x: Any, start: int, stop: int, normalize: bool) -> Block:
+    """Consecutive float32 rows, divided by their absolute sums if asked."""
+    if is_sparse(x):
+        return _sparse_block(x, start, stop, normalize)
+    rows = np.ascontiguousarray(x[start:stop], dtype=np.float32)
+    return rows * _factors(np.abs(rows).sum(axis=1))[:, None] if normalize else rows
 
 
 class _Scratch(threading.local):
-    """Arrays that hold nothing between calls but stay allocated: fresh pages cost as much as an activation.
+    """Arrays that stay allocated between calls: fresh pages cost as much as an activation.
 
-    Each thread has its own, a few megabytes at the usual widths.
+    Each thread has its own, a few megabytes at the usual widths. All but "zeros" may hold anything.
     """
 
     def __init__(self) -> None:
-        self.arrays: dict[int, np.ndarray] = {}
+        self.arrays: dict[int | str, np.ndarray] = {}
 
-    def array(self, number: int, rows: int, width: int) -> np.ndarray:
-        """Array ``number`` with this shape; whatever was in it is still there."""
-        flat = self.arrays.get(number)
+    def array(self, name: int | str, rows: int, width: int) -> np.ndarray:
+        """The array of this name with this shape; whatever was in it is still there."""
+        flat = self.arrays.get(name)
         if flat is None or flat.size < rows * width:
-            flat = self.arrays[number] = np.empty(rows * width, dtype=np.float32)
+            flat = self.arrays[name] = np.zeros(rows * width, dtype=np.float32)
         return flat[: rows * width].reshape(rows, width)
 
 
@@ -152,27 +167,39 @@ def is_sparse(x: Any) -> bool:
     return hasattr(x, "tocsr")
 
 
-def _engine(activation: str, widest: int) -> Engine:
+def _engine(activation: str) -> Engine:
     if "torch" in sys.modules:
         from gssc.deploy.torch_backend import TorchEngine
 
-        return TorchEngine(activation, widest)
-    return NumpyEngine(activation, widest)
+        return TorchEngine(activation)
+    return NumpyEngine(activation)
+
+
+def _add_product(block: SparseBlock, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Add ``block @ weight`` to an array, as SciPy's own product does to zeros, which it allocates each time."""
+    from scipy.sparse import _sparsetools
+
+    flat = out.reshape(-1)
+    _sparsetools.csr_matvecs(
+        block.rows, block.columns, weight.shape[1], block.indptr, block.indices, block.data, weight.reshape(-1), flat
+    )
+    return out
 
 
 def _sparse_block(x: Any, start: int, stop: int, normalize: bool) -> SparseBlock:
     first, last = x.indptr[start], x.indptr[stop]
     data = x.data[first:last].astype(np.float32, copy=False)
     indptr = x.indptr[start : stop + 1] - first
-    if normalize:
-        lengths = np.diff(indptr)
-        filled = lengths > 0  # empty rows have no sum to divide by, and reduceat would misread them
-        sums = np.add.reduceat(np.abs(data), indptr[:-1][filled]) if len(data) else data
-        data = data * np.repeat(_factors(sums), lengths[filled])
+    if normalize and len(data):
+        starts, lengths = indptr[:-1], indptr[1:] - indptr[:-1]
+        if not lengths.all():  # empty rows have no sum to divide by, and reduceat would misread them
+            starts, lengths = starts[lengths > 0], lengths[lengths > 0]
+        data = data * _factors(np.add.reduceat(np.abs(data), starts)).repeat(lengths)
     return SparseBlock(data, x.indices[first:last], indptr, x.shape[1])
 
 
 def _factors(sums: np.ndarray) -> np.ndarray:
     """One over each sum, and one where the sum is zero."""
     sums = sums.astype(np.float64)
-    return np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0).astype(np.float32)
+    sums[sums == 0] = 1
+    return (1 / sums).astype(np.float32)

@@ -76,13 +76,10 @@ class DeployedModel:
             x: feature rows, [rows, features]: an array (a memory map is read in blocks) or a SciPy sparse matrix.
         """
         scores = self._forward(x, len(self.layers))
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = scores.sum()
-        if not np.isfinite(total):  # one number to look at; which row it is matters only then
-            finite = np.isfinite(scores).all(axis=1)
-            if not finite.all():
-                row = int(np.argmin(finite))
-                raise GsscError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
+        finite = np.isfinite(scores)
+        if not finite.all():
+            row = int(np.argmin(finite.all(axis=1)))
+            raise GsscError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
         return scores
 
     def embed(self, x: Any) -> np.ndarray:
@@ -123,10 +120,11 @@ class DeployedModel:
             x = np.asanyarray(x)
             if x.dtype.kind not in "fiub":
                 raise GsscError(f"features have dtype {x.dtype}; they must be numbers")
+        inputs = self._layers[0].weight.shape[0]
         if x.ndim != 2:
-            raise GsscError(f"features have shape {x.shape}; they must be a table of shape (rows, {self.widths[0]})")
-        if x.shape[1] != self.widths[0]:
-            raise GsscError(f"rows have {x.shape[1]} features, but the model was trained on {self.widths[0]}")
+            raise GsscError(f"features have shape {x.shape}; they must be a table of shape (rows, {inputs})")
+        if x.shape[1] != inputs:
+            raise GsscError(f"rows have {x.shape[1]} features, but the model was trained on {inputs}")
         return x
 
 
