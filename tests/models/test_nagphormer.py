@@ -59,6 +59,10 @@ def test_a_prediction_needs_only_the_tokens_of_its_node() -> None:
     torch.testing.assert_close(model.classify(tokens), model(ROWS, PATH)[chosen])
 
 
+def test_predicting_in_batches_changes_nothing() -> None:
+    torch.testing.assert_close(small(batch_size=3)(ROWS, PATH), small()(ROWS, PATH))
+
+
 def test_batches_cover_every_training_node_once() -> None:
     model = small(batch_size=2, dropout=0.0, attention_dropout=0.0)
     labels, train = torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1, 3])

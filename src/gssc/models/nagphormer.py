@@ -41,7 +41,7 @@ class NAGphormer(NodeModel):
         input_dropout: share of the projected features dropped; not in the paper.
         positions: eigenvectors of the normalised Laplacian that are added to the features, 0 for none. They are worked
             out once an edge set, of the edges whose weight is not zero, and carry no gradient.
-        batch_size: training nodes a step.
+        batch_size: nodes a step, in training and prediction.
     """
 
     recipe = Recipe(epochs=500, patience=100, lr=0.001, weight_decay=1e-5)
@@ -84,7 +84,8 @@ class NAGphormer(NodeModel):
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of every node, [N, C]."""
-        return self.classify(self.tokens(rows, edge_index, edge_weight))
+        tokens = self.tokens(rows, edge_index, edge_weight)
+        return torch.cat([self.classify(part) for part in tokens.split(self.batch_size)])
 
     def losses(
         self,
