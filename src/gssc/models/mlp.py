@@ -25,7 +25,9 @@ class MLP(NodeModel):
 
     passes_messages: ClassVar[bool] = False
     learns_from_edges: ClassVar[bool] = False
-    recipe: ClassVar[Recipe] = Recipe(model={"hidden": 64, "dropout": 0.5}, lr=0.01, weight_decay=5e-4)
+    recipe: ClassVar[Recipe] = Recipe(
+        model={"hidden": 64, "dropout": 0.5, "input_dropout": 0.5}, lr=0.01, weight_decay=5e-3
+    )
 
     def __init__(self, inputs: int, outputs: int, hidden: int = 64, dropout: float = 0.5, input_dropout: float = 0.0):
         super().__init__()

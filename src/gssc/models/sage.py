@@ -31,7 +31,7 @@ class GraphSAGE(NodeModel):
     """
 
     recipe: ClassVar[Recipe] = Recipe(
-        model={"hidden": 64, "dropout": 0.5, "input_dropout": 0.5}, lr=0.01, weight_decay=5e-4
+        model={"hidden": 64, "dropout": 0.8, "input_dropout": 0.8}, lr=0.01, weight_decay=5e-4
     )
 
     def __init__(self, inputs: int, outputs: int, hidden: int = 64, dropout: float = 0.5, input_dropout: float = 0.5):

@@ -28,6 +28,9 @@ class SGC(NodeModel):
     """
 
     recipe: ClassVar[Recipe] = Recipe(model={"hops": 2}, epochs=100, lr=0.2, weight_decay=1e-5)
+    recipes: ClassVar[dict[str, Recipe]] = {
+        "citeseer": Recipe(model={"hops": 2}, epochs=100, lr=0.2, weight_decay=1e-4),
+    }
 
     def __init__(self, inputs: int, outputs: int, hops: int = 2, dropout: float = 0.0):
         super().__init__()
