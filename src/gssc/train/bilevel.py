@@ -80,15 +80,17 @@ class BilevelTraining:
         self.consolidated = 0
         self.epoch = 0
         self.pretrained = False
-        self.seconds = 0.0
         self.best = BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
 
     def _make_sparsifier(self, edges: Tensor) -> Sparsifier:
-        """The sparsifier of the settings; it never sees features it does not need, which may lie on disk."""
-        settings = self.config.sparsifier
+        """The sparsifier of the settings; one that learns nothing sees no features, which may lie on disk."""
+        settings, started = self.config.sparsifier, time.perf_counter()
         training_way("str_contrast", settings.name)
-        rows = self.table.all() if settings.name != "none" else torch.empty(self.table.shape[0], 0)
-        return sparsifier_class(settings.name)(rows, edges, settings, self.rng)
+        kind = sparsifier_class(settings.name)
+        rows = self.table.all() if kind.trained_by else torch.empty(self.table.shape[0], 0)
+        sparsifier = kind(rows, edges, settings, self.rng)
+        self.seconds = time.perf_counter() - started
+        return sparsifier
 
     def epochs(self) -> Iterator[Epoch]:
         """The whole run, from wherever it stands to its end."""
