@@ -100,7 +100,9 @@ def main() -> None:
     text = "\n".join(lines)
     print(text)
     if options.out:
-        command = f"    python benchmarks/message_passing.py --repeats {options.repeats} --out results/message_passing.md"
+        command = (
+            f"    python benchmarks/message_passing.py --repeats {options.repeats} --out results/message_passing.md"
+        )
         page = f"# A training step of message passing\n\n{command}\n\nSettings as in the head of that file.\n\n{text}\n"
         Path(options.out).write_text(page, encoding="utf-8")
 

@@ -82,7 +82,8 @@ def main() -> None:
     cell = Cell("str_contrast", "none", options.dataset)
     base = recipe_settings(cell.data[0].name, cell.data[1])
     candidates = {
-        text or "as it stands": parse_config(base, settings(options.base), settings(text)) for text in ["", *options.tries]
+        text or "as it stands": parse_config(base, settings(options.base), settings(text))
+        for text in ["", *options.tries]
     }
     kept = Path(options.kept)
     done = {}
@@ -107,9 +108,15 @@ def main() -> None:
             file.write(json.dumps(record) + "\n")
     print(f"| {options.dataset} | validation | loss | epoch kept | seconds | runs |\n|---|---|---|---|---|---|")
     for text, config in candidates.items():
-        runs = [record for (data, name, _), record in done.items() if (data, name) == (options.dataset, name_of(config))]
+        runs = [
+            record for (data, name, _), record in done.items() if (data, name) == (options.dataset, name_of(config))
+        ]
         if runs:
-            mean = {key: statistics.mean(record[key] for record in runs) for key in runs[0] if key not in ("dataset", "name")}
+            mean = {
+                key: statistics.mean(record[key] for record in runs)
+                for key in runs[0]
+                if key not in ("dataset", "name")
+            }
             print(
                 f"| {text} | {100 * mean['val_accuracy']:.2f} | {mean['val_loss']:.3f} | {mean['epoch']:.0f} "
                 f"| {mean['seconds']:.0f} | {len(runs)} |"
