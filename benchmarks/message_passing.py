@@ -2,8 +2,8 @@
 
     python benchmarks/message_passing.py --out results/message_passing.md
 
-One thread each side, same widths, same graph (Cora's size: 2,708 nodes, 5,278 edges, 1,433 features, 18 a row), the sides
-taking turns, each judged by its median. PyTorch Geometric gets dense rows and keeps GCN's normalisation (``cached``).
+One thread each side, same widths, same graph (Cora's size: 2,708 nodes, 5,278 edges, 1,433 features, 18 a row), the
+sides taking turns, each judged by its median. PyTorch Geometric gets dense rows and keeps GCN's normalisation (``cached``).
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def step(model: nn.Module, rows: object, edge_index: Tensor, labels: Tensor) -> 
 
 
 def main() -> None:
+    """Take turns, print the table, write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument("--out", help="write the table to this file too")

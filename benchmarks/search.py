@@ -65,12 +65,14 @@ def run(job: tuple[str, dict[str, Any], int]) -> dict[str, Any]:
     config.train.seed = seed
     started = time.perf_counter()
     best = fit(graph, config).best.record
-    assert best is not None and np.isnan(best.test_accuracy)
+    assert best is not None
+    assert np.isnan(best.test_accuracy)
     seconds = time.perf_counter() - started
     return {"val_accuracy": best.val_accuracy, "val_loss": best.val_loss, "epoch": best.epoch, "seconds": seconds}
 
 
 def main() -> None:
+    """Run what is missing, then print validation accuracy a line of settings."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset")
     parser.add_argument("--try", dest="tries", action="append", default=[], help="settings to change, a.b=1 c.d=x")

@@ -36,6 +36,7 @@ def seconds(jobs: int, seeds: int, dataset: str) -> float:
 
 
 def main() -> None:
+    """Take turns, print the ratio, write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="digits")
     parser.add_argument("--seeds", type=int, default=8)
