@@ -110,8 +110,8 @@ def serve_bare() -> None:
         return {}
 
     with listen("127.0.0.1", 0) as listener:
-        print(f"serving nothing at http://127.0.0.1:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
-        serve(app, listener, Limits())
+        line = f"serving nothing at http://127.0.0.1:{listener.getsockname()[1]}"
+        serve(app, listener, Limits(), on_start=lambda: print(line, file=sys.stderr, flush=True))
 
 
 def make_case(folder: Path, widths: list[int], entries: int | None = None) -> bytes:

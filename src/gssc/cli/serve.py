@@ -61,8 +61,8 @@ def run(args: Any) -> None:
         if token is None and args.host not in LOOPBACK:
             console.print("warning: no --token-file: whoever reaches this address may ask", style="yellow")
         shown = f"[{host}]" if ":" in host else host
-        console.print(f"serving {args.run} at http://{shown}:{port} (Ctrl+C stops)", markup=False)
-        serve(app, listener, limits)
+        line = f"serving {args.run} at http://{shown}:{port} (Ctrl+C stops)"
+        serve(app, listener, limits, on_start=lambda: console.print(line, markup=False))
 
 
 def read_token(path: str) -> str:

@@ -260,6 +260,24 @@ def test_a_client_that_does_not_read_holds_little_and_not_for_long(live) -> None
     assert client.predict(b'{"rows": [[1]]}').status == 200
 
 
+def test_long_answers_count_until_they_are_read(live) -> None:
+    """With one long answer waiting for its reader, there is no room for another, and there is once it left."""
+    classes = 60
+    model = DeployedModel([(np.ones((classes, 1)), np.zeros(classes))], [f"class-{n}" for n in range(classes)])
+    client = live(model, max_body_mb=2)  # 8 MB in all; an answer has 6 at least
+    body = b'{"rows": [' + b",".join([b"[1]"] * 6000) + b"]}"
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", client.port))
+        connection.sendall(head(content_length=len(body)) + body)
+        assert status(connection.recv(1024)) == 200
+        assert client.app.held > 6 * 2**20
+        assert client.predict(body).status == 503
+        assert client.predict(b'{"rows": [[1]]}').status == 200
+    assert held(client) == 0
+    assert client.predict(body).status == 200
+
+
 def test_shutdown_waits_for_requests_but_not_for_ever(model: DeployedModel, live) -> None:
     client = live(model)
     answers: list[int] = []

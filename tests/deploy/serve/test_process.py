@@ -16,6 +16,9 @@ import pytest
 from gssc.cli.main import main
 from gssc.cli.serve import read_token
 from gssc.deploy import DeployedModel
+from gssc.deploy.serve import server
+from gssc.deploy.serve.app import create_app
+from gssc.deploy.serve.limits import Limits
 from gssc.errors import GsscError
 
 TOKEN = "a-secret-of-some-length"
@@ -78,6 +81,20 @@ def test_sigterm_lets_a_table_be_read(start_process, trained: Path) -> None:
     assert response.read().count(b"\n") == 30_001
     connection.close()
     assert served.process.wait(30) == 0
+
+
+def test_sigterm_while_starting_is_not_lost(model: DeployedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, before, told = server.Server.run, signal.getsignal(signal.SIGTERM), []
+
+    def run_after_signal(self: server.Server, sockets: list[socket.socket]) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        run(self, sockets)
+
+    monkeypatch.setattr(server.Server, "run", run_after_signal)
+    with server.listen("127.0.0.1", 0) as listener:
+        server.serve(create_app(model), listener, Limits(), on_start=lambda: told.append(1))
+    assert told == [1]
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_ctrl_c_is_an_interruption(start_process, trained: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -28,10 +29,11 @@ from gssc.deploy.serve.metrics import Metrics
 from gssc.deploy.serve.reading import TableReader
 from gssc.deploy.serve.uploads import take
 
-# Bodies and answers beyond these sizes are parsed and written in a thread.
+# Larger bodies are parsed in a thread.
 INLINE_BYTES = 1 << 16
-INLINE_NUMBERS = 1 << 13
-TABLES = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("text/csv", CONTENT_TYPES["parquet"])}
+# Tables in memory at once, one being read and one in the model: a small file may hold a large table.
+TABLES_AT_ONCE = 2
+FILES = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("text/csv", CONTENT_TYPES["parquet"])}
 
 
 def create_app(
@@ -49,6 +51,7 @@ def create_app(
     metrics = Metrics()
     batcher = Batcher(model, limits, metrics)
     reader = TableReader(model, limits)
+    tables = asyncio.Semaphore(TABLES_AT_ONCE)
     answers = Answers(model, model_id)
     card = schemas.card(model, model_id, limits)
     width, names = model.widths[0], model.feature_names
@@ -88,10 +91,7 @@ def create_app(
                 rows = json_rows.parse(body, width, names, limits)
             else:
                 rows = await batcher.in_thread(lambda: json_rows.parse(body, width, names, limits))
-        probabilities = await batcher.predict(rows)
-        if probabilities.size <= INLINE_NUMBERS:
-            return answers.json(probabilities)
-        return await batcher.in_thread(lambda: answers.json(probabilities))
+        return await batcher.predict(rows, answers.json)
 
     @app.post(
         "/predict/file",
@@ -99,7 +99,7 @@ def create_app(
         responses={
             200: {
                 "description": "Predictions",
-                "content": {"application/json": {"schema": schemas.predictions(model, ids=True)}, **TABLES},
+                "content": {"application/json": {"schema": schemas.predictions(model, ids=True)}, **FILES},
             },
             **schemas.refusals(408, 413, 415, 422, 503),
         },
@@ -108,9 +108,10 @@ def create_app(
     async def predict_file(request: Request, format: Literal["json", "csv", "parquet"] = "json") -> Response:
         """A table as the body, or as `file` of a form; its columns are found as `gssc predict` finds them."""
         upload = await take(request.headers, await request.body())
-        rows = await reader.read(*upload)
-        probabilities = await batcher.predict(rows.features)
-        content = await batcher.in_thread(lambda: answers.writers[format](probabilities, rows.ids))
+        async with tables:
+            rows = await reader.read(*upload)
+            write = answers.writers[format]
+            content = await batcher.predict(rows.features, lambda found: write(found, rows.ids), alone=True)
         headers = {} if format == "json" else {"content-disposition": f'attachment; filename="predictions.{format}"'}
         return Response(content, media_type=CONTENT_TYPES[format], headers=headers)
 

@@ -20,6 +20,8 @@ from gssc.errors import GsscError
 # Multiplications that one thread does in about a millisecond: for less, handing work to a thread is no gain.
 INLINE_WORK = 8_000_000
 BATCH_ROWS = 1024
+# Probabilities that are written as text in about as long.
+INLINE_RESULTS = 1 << 13
 
 T = TypeVar("T")
 
@@ -56,11 +58,18 @@ class Batcher:
         finally:
             self._coming -= 1
 
-    async def predict(self, rows: Features) -> np.ndarray:
-        """Probabilities of the classes, [rows, classes]."""
+    async def predict(self, rows: Features, then: Callable[[np.ndarray], T], alone: bool = False) -> T:
+        """What ``then`` makes of the probabilities, [rows, classes].
+
+        Args:
+            rows: what to classify.
+            then: done in the same thread, so that no more than one request's large result waits for it.
+            alone: in a thread, however small.
+        """
         work = self._work_of(rows)
-        if work > INLINE_WORK or len(rows) > BATCH_ROWS:
-            return await self.in_thread(lambda: self._compute([rows])[0])
+        large = work > INLINE_WORK or len(rows) > BATCH_ROWS or len(rows) * self.model.widths[-1] > INLINE_RESULTS
+        if large or alone:
+            return await self.in_thread(lambda: then(self._compute([rows])[0]))
         if self._work + work > INLINE_WORK or self._rows + len(rows) > BATCH_ROWS:
             self._run()
         loop = asyncio.get_running_loop()
@@ -74,7 +83,7 @@ class Batcher:
             self._flush = loop.call_soon(self._run)
         elif self._flush is None:
             self._flush = loop.call_later(self.wait, self._run)
-        return await future
+        return then(await future)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do something long without keeping others waiting; one thing at a time."""
@@ -83,7 +92,7 @@ class Batcher:
     def warm_up(self) -> None:
         """Pay for first times (libraries, caches) before the first request does."""
         width = self.model.widths[0]
-        empty = SparseRows(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(2, np.int32))
+        empty = SparseRows(np.zeros(0, np.float32), np.zeros(0, np.int32), [0])
         for rows in (np.zeros((1, width), np.float32), empty):
             self.model.predict_proba(join([rows], width))
 

@@ -1,9 +1,10 @@
-"""Feature rows of a request: dense, or the three arrays of a CSR matrix."""
+"""Feature rows of a request: dense, or what makes a CSR matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class SparseRows:
-    """Rows given by their non-zero entries; ``indptr`` starts at zero."""
+    """Rows given by their non-zero entries, row after row, and by how many each of them has."""
 
     data: np.ndarray
     indices: np.ndarray
-    indptr: np.ndarray
+    lengths: list[int]
 
     def __len__(self) -> int:
-        return len(self.indptr) - 1
+        return len(self.lengths)
 
 
 Features = np.ndarray | SparseRows
@@ -30,7 +31,7 @@ def join(parts: Sequence[Any], width: int) -> Any:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
     from scipy import sparse
 
-    lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+    lengths = list(chain.from_iterable(part.lengths for part in parts))
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     data = np.concatenate([part.data for part in parts])
     indices = np.concatenate([part.indices for part in parts])

@@ -53,7 +53,7 @@ class Guard:
         self.app, self.limits, self.metrics, self.direct = app, limits, metrics, direct or {}
         self.token = None if token is None else _digest(token.encode())
         self.in_flight = 0
-        self.held = 0  # bytes of all bodies now in memory
+        self.held = 0  # bytes of all bodies and long answers now in memory
         metrics.watch_in_flight(lambda: self.in_flight)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -123,6 +123,7 @@ class Exchange:
         self.held = 0
         self.status = 0
         self.expired = False
+        self._replaced = False
 
     async def receive(self) -> Message:
         """The next part of the body, unless this body or all of them together grow too large."""
@@ -152,7 +153,13 @@ class Exchange:
 
     async def send(self, message: Message) -> None:
         """Pass on, in pieces if it is long; close the connection after an answer to a body nobody read."""
+        if self._replaced:
+            return
         if message["type"] == "http.response.start":
+            if not self._can_hold(message["headers"]):
+                await self.refuse(busy())
+                self._replaced = True
+                return
             self.status = message["status"]
             if not self.complete:
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
@@ -164,6 +171,17 @@ class Exchange:
                 await self._send(piece)
             return
         await self._send(message)
+
+    def _can_hold(self, headers: Any) -> bool:
+        """Whether a long answer fits beside what others hold until their clients have read it; alone it always does."""
+        length = next((int(value) for name, value in headers if name == b"content-length"), 0)
+        if length <= PIECE:
+            return True
+        if self.guard.held > self.held and self.guard.held + length > self.guard.limits.max_held:
+            return False
+        self.held += length
+        self.guard.held += length
+        return True
 
     async def answer(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
         """Answer with JSON."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NoReturn
@@ -72,22 +73,17 @@ def _dense(rows: list[list[Any]], width: int, names: Sequence[str] | None) -> np
 
 
 def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> SparseRows:
-    if len(indices) != len(values):
-        _refuse(f"indices has {len(indices)} rows and values {len(values)}; give both the same")
-    for number, (columns, entries) in enumerate(zip(indices, values, strict=True)):
-        if len(columns) != len(entries):
-            _refuse(f"row {number} has {len(columns)} indices and {len(entries)} values; give one value an index")
-        for place, index in enumerate(columns):
-            if type(index) not in _NUMBERS or index != index or not 0 <= index < width or index != int(index):
-                _refuse(
-                    f"row {number}, index {place} is {_shown(index)}; it must be a whole number from 0 to {width - 1}"
-                )
-        if len(set(columns)) != len(columns):
-            twice = next(index for place, index in enumerate(columns) if index in columns[:place])
-            _refuse(f"row {number} has column {int(twice)} twice")
-    lengths = [len(columns) for columns in indices]
-    count = sum(lengths)
-    data = _numbers(chain.from_iterable(values), count)
+    lengths = list(map(len, indices))
+    if lengths != list(map(len, values)):
+        _refuse_lengths(indices, values)
+    flat = list(chain.from_iterable(indices))
+    kinds = set(map(type, flat))
+    # One pass for all that is well; which row it is matters only if it is not.
+    if not kinds <= {int} or (flat and not 0 <= min(flat) <= max(flat) < width):
+        _check_indices(indices, width)
+    if list(map(len, map(set, indices))) != lengths:
+        _refuse_twice(indices)
+    data = _numbers(chain.from_iterable(values), len(flat))
     if data is None:
         row, place = next(
             (row, place)
@@ -97,9 +93,30 @@ def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> Sp
         )
         bad = values[row][place]
         _refuse(f"row {row}, column {int(indices[row][place])} is {_shown(bad)}; {_wanted(bad)}")
-    columns_of = np.fromiter(chain.from_iterable(indices), dtype=np.int32, count=count)
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return SparseRows(data, columns_of, indptr)
+    return SparseRows(data, np.fromiter(flat, dtype=np.int32, count=len(flat)), lengths)
+
+
+def _refuse_lengths(indices: list[list[Any]], values: list[list[Any]]) -> NoReturn:
+    if len(indices) != len(values):
+        _refuse(f"indices has {len(indices)} rows and values {len(values)}; give both the same")
+    number = next(number for number, row in enumerate(indices) if len(row) != len(values[number]))
+    have, want = len(indices[number]), len(values[number])
+    _refuse(f"row {number} has {have} indices and {want} values; give one value an index")
+
+
+def _check_indices(indices: list[list[Any]], width: int) -> None:
+    """Refuse an index that is none; JSON may write a whole number as 3.0."""
+    for number, columns in enumerate(indices):
+        for place, index in enumerate(columns):
+            if type(index) not in _NUMBERS or not 0 <= index < width or index != int(index):
+                _refuse(
+                    f"row {number}, index {place} is {_shown(index)}; it must be a whole number from 0 to {width - 1}"
+                )
+
+
+def _refuse_twice(indices: list[list[Any]]) -> NoReturn:
+    number, columns = next((n, row) for n, row in enumerate(indices) if len(set(row)) != len(row))
+    _refuse(f"row {number} has column {int(Counter(columns).most_common(1)[0][0])} twice")
 
 
 def _numbers(values: Any, count: int) -> np.ndarray | None:

@@ -34,7 +34,7 @@ def configure(app: Callable[..., Any], limits: Limits) -> uvicorn.Config:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that accepts connections, so that whoever is told the address can use it at once."""
+    """A socket that accepts connections, so that an address that cannot be had is known before anything starts."""
     if not 0 <= port <= 65535:
         raise GsscError(f"--port is {port}; it must be from 0 to 65535")
     try:
@@ -46,11 +46,30 @@ def listen(host: str, port: int) -> socket.socket:
         raise GsscError(f"cannot listen on {host}, port {port}: {reason}; choose another --host or --port") from None
 
 
-def serve(app: Callable[..., Any], listener: socket.socket, limits: Limits) -> None:
-    """Serve until a signal comes."""
-    # uvicorn raises the signal again once it is done; after an orderly end that must not look like a violent one.
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
+class Server(uvicorn.Server):
+    """uvicorn's server, which tells when it answers requests and signals."""
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]):
+        super().__init__(config)
+        self.on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then tell."""
+        await super().startup(sockets)
+        self.on_start()
+
+    def stop(self, *_: Any) -> None:
+        """End in good order, as soon as the start is over."""
+        self.should_exit = True
+
+
+def serve(app: Callable[..., Any], listener: socket.socket, limits: Limits, on_start: Callable[[], None]) -> None:
+    """Serve until a signal comes; ``on_start`` is called once requests are answered."""
+    server = Server(configure(app, limits), on_start)
+    # uvicorn's own handler is there from start to end only, and raises the signal again once it is done: after an
+    # orderly end that must not look like a violent one.
+    before = signal.signal(signal.SIGTERM, server.stop)
     try:
-        uvicorn.Server(configure(app, limits)).run(sockets=[listener])
+        server.run(sockets=[listener])
     finally:
         signal.signal(signal.SIGTERM, before)
