@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gssc.data import load_dataset
     from gssc.deploy import DeployedModel
     from gssc.errors import GsscError
+    from gssc.estimator import GSSCClassifier
     from gssc.graph import Graph
     from gssc.run import Run
     from gssc.train.bilevel import fit
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Config": "gssc.config",
     "DeployedModel": "gssc.deploy",
+    "GSSCClassifier": "gssc.estimator",
     "Graph": "gssc.graph",
     "GsscError": "gssc.errors",
     "Run": "gssc.run",
@@ -29,7 +31,17 @@ _HOME = {
     "load_dataset": "gssc.data",
 }
 
-__all__ = ["Config", "DeployedModel", "Graph", "GsscError", "Run", "__version__", "fit", "load_dataset"]
+__all__ = [
+    "Config",
+    "DeployedModel",
+    "GSSCClassifier",
+    "Graph",
+    "GsscError",
+    "Run",
+    "__version__",
+    "fit",
+    "load_dataset",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,9 @@ def nearest_neighbour_edges(features: Any, k: int) -> np.ndarray:
         features: [N, d] numbers, dense or SciPy sparse.
         k: neighbours of each row, from 1 to N - 1.
     """
-    exact = features.tocsr().astype(np.float64) if sp.issparse(features) else np.asarray(features, dtype=np.float64)
+    exact: Any = (
+        features.tocsr().astype(np.float64) if sp.issparse(features) else np.asarray(features, dtype=np.float64)
+    )
     count = exact.shape[0]
     transposed = exact.T.tocsr() if sp.issparse(exact) else exact.T
     squares = np.asarray(exact.multiply(exact).sum(axis=1) if sp.issparse(exact) else (exact**2).sum(axis=1)).ravel()
@@ -28,7 +30,7 @@ def nearest_neighbour_edges(features: Any, k: int) -> np.ndarray:
     pairs = []
     for start in range(0, count, step):
         rows = np.arange(start, min(start + step, count))
-        products = exact[rows] @ transposed
+        products: Any = exact[rows] @ transposed
         products = products.toarray() if sp.issparse(products) else products
         # Rounding keeps equal distances equal whatever the matrix product's order, so ties fall the same everywhere.
         distances = (squares[rows, None] + squares - 2 * products).round(9)

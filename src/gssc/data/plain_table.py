@@ -1,0 +1,139 @@
+"""What a plain table needs before it can be learned from: labels as numbers, columns on one scale, rows held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.data.labels import is_missing
+from gssc.errors import GsscError
+
+LabelKind = Literal["number", "name", "truth value"]
+# Past this, single precision keeps fewer than two digits of where in its column a value lies.
+FAR_FROM_ZERO = 1e5
+
+
+def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Class numbers with -1 for unknown, int64 [N], and the sorted classes they stand for.
+
+    Unknown is -1 among numbers; NaN, None or empty among anything. -1 and 1 alone are two classes, as they are to many
+    binary classifiers: with -1 for unknown there would be a single class, and nothing to learn.
+
+    >>> encode_labels(np.array(["b", "", "a", "b"]))
+    (array([ 1, -1,  0,  1]), array(['a', 'b'], dtype='<U1'))
+    >>> encode_labels(np.array([5, -1, 2]))
+    (array([ 1, -1,  0]), array([2, 5]))
+    """
+    if labels.dtype.kind in "OU":
+        known = np.array([not (is_missing(label) or type(label).__name__ == "NAType") for label in labels.tolist()])
+        values = _of_one_kind(labels[known])
+    elif labels.dtype.kind in "iufb":
+        known = ~np.isnan(labels) if labels.dtype.kind == "f" else np.ones(len(labels), dtype=bool)
+        values = labels[known]
+    else:
+        raise GsscError(f"y has dtype {labels.dtype}: give class numbers or class names")
+    if values.dtype.kind in "if" and set(np.unique(values)) != {-1, 1}:
+        known[known] = values != -1
+        values = values[values != -1]
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise GsscError("y holds an infinite number: give class numbers, or NaN where unknown")
+    codes = np.full(len(labels), -1, dtype=np.int64)
+    classes, codes[known] = np.unique(values, return_inverse=True)
+    return codes, classes
+
+
+def _of_one_kind(labels: np.ndarray) -> np.ndarray:
+    """Python objects as an array of what they are: text, numbers or truth values, never a mixture."""
+    kinds: set[LabelKind | str] = set()
+    for label in labels.tolist():
+        if isinstance(label, str):
+            kinds.add("name")
+        elif isinstance(label, bool | np.bool_):
+            kinds.add("truth value")
+        else:
+            kinds.add("number" if isinstance(label, int | float | np.number) else type(label).__name__)
+    if len(kinds) > 1 or not kinds <= {"name", "truth value", "number"}:
+        raise GsscError(f"y holds {' and '.join(sorted(kinds))} labels: give class numbers or class names, all alike")
+    return np.array(labels.tolist())
+
+
+def held_out(codes: np.ndarray, share: float, rng: np.random.RandomState) -> np.ndarray:
+    """A share of the labelled rows of every class, drawn at random; a class always keeps one for training."""
+    drawn = []
+    for code in range(codes.max() + 1):
+        rows = np.flatnonzero(codes == code)
+        count = min(round(share * len(rows)), len(rows) - 1)
+        drawn.append(rng.permutation(rows)[:count])
+    return np.sort(np.concatenate(drawn))
+
+
+@dataclass
+class Scaling:
+    """How the rows of a table are put on one scale, and the first layer that takes them as they were.
+
+    Args:
+        normalize: ``row`` divides every row by the sum of its absolute values, ``none`` does not.
+        mean, scale: every column has its mean taken off, then is divided by its scale; None for neither.
+    """
+
+    normalize: Literal["row", "none"]
+    mean: np.ndarray | None = None
+    scale: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, features: Any, normalize: str) -> Scaling:
+        """Learn it from a table.
+
+        Args:
+            features: [N, d], dense or CSR.
+            normalize: ``standard`` gives columns mean zero and standard deviation one (a sparse table keeps its zeros:
+                its columns get mean square one); ``row``; ``none``; ``auto`` is ``row`` for a sparse table without
+                negative values, which holds counts as a rule, and ``standard`` for anything else.
+        """
+        sparse = sp.issparse(features)
+        if normalize == "auto":
+            normalize = "row" if sparse and features.min() >= 0 else "standard"
+        if normalize != "standard":
+            return cls("row" if normalize == "row" else "none")
+        if sparse:
+            square = np.asarray(features.multiply(features).mean(axis=0), dtype=np.float64).ravel()
+            return cls("none", None, np.where(square > 0, np.sqrt(square), 1.0))
+        mean = features.mean(axis=0, dtype=np.float64)
+        scale = features.std(axis=0, dtype=np.float64)
+        constant = scale <= 1e-12 * np.abs(mean)  # rounding alone gives a constant column some deviation
+        return cls("none", mean, np.where(constant | (scale == 0), 1.0, scale))
+
+    def applied(self, features: Any) -> Any:
+        """The table as training reads it; row normalisation is left to training."""
+        if self.scale is None:
+            return features
+        if sp.issparse(features):
+            return sp.csr_matrix(features @ sp.diags(1 / self.scale))
+        return (features - self.mean) / self.scale
+
+    def for_neighbours(self, scaled: Any) -> Any:
+        """The table as distances read it: rows of counts are compared by direction."""
+        if self.normalize == "none":
+            return scaled
+        square = scaled.multiply(scaled).sum(axis=1) if sp.issparse(scaled) else (scaled**2).sum(axis=1)
+        length = np.sqrt(np.asarray(square, dtype=np.float64)).ravel()
+        return sp.csr_matrix(sp.diags(1 / np.where(length > 0, length, 1.0)) @ scaled)
+
+    def folded(self, layer: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The same linear map for rows that are not scaled."""
+        if self.scale is None:
+            return layer
+        weight, bias = layer[0] / self.scale, layer[1].astype(np.float64)
+        return weight, bias if self.mean is None else bias - weight @ self.mean
+
+    def far_column(self) -> int | None:
+        """A column so far from zero, measured by its spread, that single precision cannot tell its values apart."""
+        if self.mean is None or self.scale is None:
+            return None
+        distance = np.abs(self.mean) / self.scale
+        distance[self.scale == 1.0] = 0  # constant columns are not divided by a spread
+        worst = int(distance.argmax())
+        return worst if distance[worst] > FAR_FROM_ZERO else None

@@ -1,0 +1,425 @@
+"""GSSC as a scikit-learn classifier: a table (and edges, if there are any) in, a plain MLP out."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from gssc.config import Config, parse_config
+from gssc.data.neighbours import nearest_neighbour_edges
+from gssc.data.plain_table import Scaling, encode_labels, held_out
+from gssc.deploy import DeployedModel
+from gssc.deploy.forward import BLOCK_ROWS, LEAKY_SLOPE
+from gssc.errors import GsscError
+from gssc.evaluate.calibration import expected_calibration_error, fit_temperature
+from gssc.extras import require
+from gssc.graph import Graph
+from gssc.train.bilevel import BilevelTraining
+
+require("sklearn", extra="data")
+
+from scipy.special import softmax  # noqa: E402
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin  # noqa: E402
+from sklearn.utils import check_random_state, compute_class_weight  # noqa: E402
+from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data  # noqa: E402
+
+# Validation rows are few as a rule; this many rows' worth of trust in the probabilities as they are keeps a lucky
+# handful of them from asking for certainty.
+PRIOR_ROWS = 10
+# The least and the greatest value of every number among the parameters, whole numbers first.
+WHOLE = {
+    **{"hidden": 1, "layers": 1, "batch_size": 1, "patience": 1, "n_neighbors": 1},
+    **{"epochs": 0, "warmup_epochs": 0, "consolidate_epochs": 0},
+}
+REAL = {"dropout": (0, 0.99), "learning_rate": (0, float("inf")), "validation_fraction": (0, 0.9)}
+
+
+class InputError(GsscError, ValueError):
+    """A table, label or parameter the user can mend; a ValueError, as scikit-learn wants it."""
+
+
+class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Semi-supervised classifier that learns from a graph over the rows and predicts from a row alone.
+
+    Without edges, every row is joined to its nearest neighbours, so plain tables with a few labels work as they are.
+    The method is GSSC (Wu, Lin, Zhao, Tan, Li: Graph Structure Self-Contrasting); see :class:`gssc.config.Config`.
+
+    Args:
+        hidden: width of every hidden layer.
+        layers: number of hidden layers.
+        dropout: share of hidden units dropped in training.
+        epochs: epochs of alternating updates of classifier and sparsifier.
+        warmup_epochs: epochs before the sparsifier takes part.
+        consolidate_epochs: cheap epochs at the end, towards what recent epochs and the neighbours of a row agree on.
+        batch_size: edges a batch; an epoch has 20 batches at most.
+        learning_rate: of the classifier.
+        n_neighbors: neighbours of a row when no edges are given.
+        normalize: ``standard`` puts columns on one scale, ``row`` divides rows by their sums, ``none`` does neither;
+            ``auto`` is ``row`` for sparse tables without negative values, else ``standard``. The trained model takes
+            rows as they come: the scaling is part of it.
+        validation_fraction: share of the labelled rows of each class that calibration and early stopping look at
+            and training does not. 0 trains on all labels; then there is neither.
+        early_stopping: end a phase when validation accuracy has not risen for ``patience`` epochs.
+        patience: see there.
+        calibrate: divide logits by a temperature fitted on the validation rows. Classes do not change.
+        class_weight: None, ``balanced``, or a weight a class by its label.
+        config: settings of :class:`gssc.config.Config` as a nested dict, such as ``{"sparsifier": {"alpha": 0.2}}``;
+            they go before the parameters above. Seed, threads and row normalisation stay with the parameters.
+        random_state: seed or generator; with a seed, the same table gives the same model.
+        n_jobs: threads of the matrix products; None is one.
+        verbose: show a progress bar on standard error.
+
+    Attributes:
+        classes_: the known labels, sorted.
+        n_features_in_, feature_names_in_: columns of the table; their names, if it was a DataFrame.
+        model_: the trained MLP, a :class:`~gssc.deploy.model.DeployedModel` that takes rows as they come.
+        transduction_: label of every row of ``fit``: the one given where known, the predicted one elsewhere.
+        edge_index_: the edges of ``fit``, as given or found, [2, E].
+        edge_keep_probability_: how far each column of ``edge_index_`` is trusted, from 0 to 1; NaN for self-loops.
+        history_: a dict an epoch: losses, accuracies, pairs kept, homophily, seconds.
+        calibration_: ``temperature``, ``rows`` it was fitted on, and ``error_before`` and ``error_after``, the expected
+            calibration error on these very rows; NaN where there are none.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> few = np.where(np.arange(150) % 10 == 0, y, -1)  # 5 labels a class
+        >>> classifier = GSSCClassifier(random_state=0).fit(X, few)
+        >>> classifier.predict_proba(X[:2]).shape
+        (2, 3)
+    """
+
+    def __init__(
+        self,
+        hidden: int = 128,
+        layers: int = 2,
+        dropout: float = 0.5,
+        epochs: int = 40,
+        warmup_epochs: int = 20,
+        consolidate_epochs: int = 60,
+        batch_size: int = 512,
+        learning_rate: float = 0.01,
+        n_neighbors: int = 8,
+        normalize: Literal["auto", "standard", "row", "none"] = "auto",
+        validation_fraction: float = 0.2,
+        early_stopping: bool = False,
+        patience: int = 20,
+        calibrate: bool = True,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+        config: dict[str, dict[str, Any]] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ):
+        self.hidden = hidden
+        self.layers = layers
+        self.dropout = dropout
+        self.epochs = epochs
+        self.warmup_epochs = warmup_epochs
+        self.consolidate_epochs = consolidate_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.n_neighbors = n_neighbors
+        self.normalize = normalize
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.calibrate = calibrate
+        self.class_weight = class_weight
+        self.config = config
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, edge_index: Any = None) -> GSSCClassifier:
+        """Learn from rows, the labels of some of them, and edges between them.
+
+        Args:
+            X: [N, d] numbers: array, SciPy sparse or DataFrame.
+            y: [N] labels. Unknown: -1 among numbers (but -1 and 1 alone are two classes); None, NaN or "" among names.
+            edge_index: [2, E] row numbers, in any direction and repetition; left out, nearest neighbours are found.
+        """
+        if y is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        with _as_value_error():
+            self._check_parameters()
+            return self._fit(X, y, edge_index)
+
+    def _fit(self, features: Any, y: np.ndarray, edge_index: Any) -> GSSCClassifier:
+        rng = check_random_state(self.random_state)
+        codes = self._learn_classes(y)
+        scaling = Scaling.of(features, self.normalize)
+        far = scaling.far_column()
+        if far is not None:
+            warnings.warn(
+                f"column {self._column(far)} lies far from zero for its spread, and single precision blurs it: "
+                "take its mean off first",
+                stacklevel=4,
+            )
+        scaled = scaling.applied(features)
+        self.edge_index_ = self._edges(scaling, scaled) if edge_index is None else np.asarray(edge_index)
+        graph = self._graph(scaled, codes, rng)
+        training = self._train(graph, self._settings(scaling, rng))
+        self._keep(training, scaling, features, codes)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest class of every row."""
+        best = self._pass(X, -1).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated probability of each of ``classes_``, [rows, classes]."""
+        logits = self._pass(X, -1)
+        return np.asarray(softmax(logits / self.model_.temperature, axis=1))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The last hidden layer, [rows, hidden]: an embedding for other models."""
+        return self._pass(X, -2)
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``model.safetensors`` and ``model.json``, which ``gssc predict``, ``export`` and ``serve`` take too.
+
+        What belongs to the table of ``fit`` (``transduction_``, ``history_``, edges) is not written.
+        """
+        check_is_fitted(self)
+        notes = {
+            "classes": self.classes_.tolist(),
+            "dtype": self.classes_.dtype.str,
+            "parameters": _as_json(self.get_params(deep=False)),
+        }
+        replace(self.model_, metadata={**self.model_.metadata, "estimator": notes}).save(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> GSSCClassifier:
+        """Read what :meth:`save` wrote, or any other model folder of classes; its labels are then the class names."""
+        model = DeployedModel.load(folder)
+        if model.task != "multiclass":
+            raise InputError(f"{folder} holds a multi-label model: load it with gssc.DeployedModel.load")
+        notes = model.metadata.get("estimator", {})
+        known = inspect.signature(cls).parameters
+        loaded = cls(**{name: value for name, value in _from_json(notes.get("parameters", {})) if name in known})
+        loaded.model_ = model
+        loaded.classes_ = np.array(notes.get("classes", model.class_names), dtype=notes.get("dtype"))
+        loaded.n_features_in_ = model.widths[0]
+        if model.feature_names is not None:
+            loaded.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        return loaded
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.model_.widths[-2]
+
+    # What fit consists of ---------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        for name, least in WHOLE.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise GsscError(f"{name} is {value!r}; it must be a whole number, at least {least}")
+        for name, (low, high) in REAL.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | float | np.number) or not low <= value <= high:
+                limit = f"at least {low}" if high == float("inf") else f"between {low} and {high}"
+                raise GsscError(f"{name} is {value!r}; it must be a number, {limit}")
+        if self.normalize not in ("auto", "standard", "row", "none"):
+            raise GsscError(f"normalize is {self.normalize!r}; it must be auto, standard, row or none")
+
+    def _learn_classes(self, y: np.ndarray) -> np.ndarray:
+        """Set ``classes_`` and return the class number of every row, -1 where unknown."""
+        codes, self.classes_ = encode_labels(y)
+        if len(self.classes_) == 0:
+            raise GsscError("y holds no label: every row is unknown (-1, NaN, None or empty); label some of each class")
+        check_classification_targets(self.classes_[codes[codes >= 0]])
+        if self.classes_[0] == -1:
+            warnings.warn(
+                "y holds only -1 and 1, which are taken as two classes; where -1 is to mean unknown, label some of "
+                "another class too",
+                stacklevel=5,
+            )
+        if len(self.classes_) == 1:
+            raise GsscError(
+                f"y holds one class only, {self.classes_.tolist()[0]!r}: label rows of at least one more class"
+            )
+        return codes
+
+    def _edges(self, scaling: Scaling, scaled: Any) -> np.ndarray:
+        return nearest_neighbour_edges(scaling.for_neighbours(scaled), min(self.n_neighbors, scaled.shape[0] - 1))
+
+    def _graph(self, scaled: Any, codes: np.ndarray, rng: np.random.RandomState) -> Graph:
+        needed = self.calibrate or self.early_stopping
+        val = held_out(codes, self.validation_fraction if needed else 0.0, rng)
+        return Graph(
+            scaled,
+            self.edge_index_,
+            codes,
+            train=np.setdiff1d(np.flatnonzero(codes >= 0), val),
+            val=val,
+            name="table",
+            class_names=tuple(str(label) for label in self.classes_),
+            feature_names=getattr(self, "feature_names_in_", None),
+        )
+
+    def _settings(self, scaling: Scaling, rng: np.random.RandomState) -> Config:
+        """The parameters as a Config: what suits small tables, under what the user says."""
+        config = Config()
+        config.model.hidden, config.model.layers, config.model.dropout = self.hidden, self.layers, float(self.dropout)
+        config.model.mix_by = "vector"
+        config.sparsifier.hidden, config.sparsifier.pretrain_epochs = self.hidden, 50
+        config.train.epochs, config.train.warmup_epochs = self.epochs, self.warmup_epochs
+        config.consolidate.epochs = self.consolidate_epochs
+        config.train.batch_size, config.train.max_batches = self.batch_size, 20
+        config.train.lr = float(self.learning_rate)
+        config.train.patience = self.patience if self.early_stopping else 10**9
+        if self.config:
+            config = parse_config(config.to_dict(), self.config)
+        config.train.normalize = scaling.normalize
+        config.train.seed = int(rng.randint(2**31 - 1))
+        config.train.threads = self.n_jobs or 1
+        config.check()
+        return config
+
+    def _train(self, graph: Graph, config: Config) -> BilevelTraining:
+        threads = torch.get_num_threads()
+        try:
+            training = BilevelTraining(graph, config)
+            training.class_weight = self._class_weight(graph.labels[graph.train])
+            self.history_ = []
+            with _progress(config.total_epochs if self.verbose else 0) as advance:
+                for record in training.epochs():
+                    self.history_.append({name: value for name, value in asdict(record).items() if name[:4] != "test"})
+                    advance(record.epoch + 1)
+            training.restore_best()
+        finally:
+            torch.set_num_threads(threads)
+        return training
+
+    def _class_weight(self, labels: np.ndarray) -> torch.Tensor | None:
+        """Weights of the classes, such that they are one on average over the labelled rows."""
+        if self.class_weight is None:
+            return None
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
+        return torch.from_numpy(weights / weights[labels].mean()).float()
+
+    def _keep(self, training: BilevelTraining, scaling: Scaling, features: Any, codes: np.ndarray) -> None:
+        """Everything there is to know once training has ended."""
+        model = training.deployed()
+        self.model_ = replace(model, layers=[scaling.folded(model.layers[0]), *model.layers[1:]])
+        self.edge_keep_probability_ = _by_column(training, self.edge_index_, features.shape[0])
+        logits = self._through(features, len(self.model_.layers))
+        self._calibrate(logits[training.graph.val], codes[training.graph.val])
+        self.transduction_ = self.classes_[np.where(codes >= 0, codes, logits.argmax(axis=1))]
+
+    def _calibrate(self, logits: np.ndarray, labels: np.ndarray) -> None:
+        temperature = fit_temperature(logits, labels, PRIOR_ROWS) if self.calibrate else 1.0
+        self.model_ = replace(self.model_, temperature=temperature)
+        self.calibration_ = {
+            "temperature": temperature,
+            "rows": len(labels),
+            "error_before": expected_calibration_error(softmax(logits, axis=1), labels),
+            "error_after": expected_calibration_error(softmax(logits / temperature, axis=1), labels),
+        }
+
+    # What prediction consists of --------------------------------------------------------------------------------
+
+    def _pass(self, rows: Any, last: int) -> np.ndarray:
+        check_is_fitted(self)
+        rows = validate_data(self, rows, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._through(rows, len(self.model_.layers) + last + 1)
+
+    def _through(self, rows: Any, depth: int) -> np.ndarray:
+        """Rows through the first layers of the model, in double precision.
+
+        A row then has the same result, to the last digits anyone looks at, alone and among others. The deployed model
+        computes in single precision, and faster.
+        """
+        blocks = [self._block(rows[start : start + BLOCK_ROWS], depth) for start in range(0, rows.shape[0], BLOCK_ROWS)]
+        return np.concatenate(blocks)
+
+    def _block(self, rows: Any, depth: int) -> np.ndarray:
+        hidden = rows.astype(np.float64)
+        if self.model_.normalize == "row":
+            sums = np.asarray(abs(hidden).sum(axis=1)).ravel()
+            factors = 1 / np.where(sums == 0, 1.0, sums)
+            hidden = sp.diags(factors) @ hidden if sp.issparse(hidden) else hidden * factors[:, None]
+        slope = LEAKY_SLOPE if self.model_.activation == "leaky_relu" else 0.0
+        for number, (weight, bias) in enumerate(self.model_.layers[:depth], start=1):
+            hidden = hidden @ weight.T.astype(np.float64) + bias
+            if number < len(self.model_.layers):
+                hidden = np.maximum(hidden, slope * hidden)
+        return np.asarray(hidden)
+
+    def _column(self, number: int) -> str:
+        return repr(self.feature_names_in_[number]) if hasattr(self, "feature_names_in_") else str(number)
+
+
+def _by_column(training: BilevelTraining, edge_index: np.ndarray, nodes: int) -> np.ndarray:
+    """Keep probability of every column of an edge list as the user gave it.
+
+    The graph holds each edge once; a sparsifier may rule edges out (they are trusted by 0) or propose others.
+    """
+    ends, seen = np.sort(edge_index.astype(np.int64), axis=0), np.sort(training.seen_edges(), axis=0)
+    wanted, keys = ends[0] * nodes + ends[1], seen[0] * nodes + seen[1]
+    order = np.argsort(keys)
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    trust = np.where(keys[place] == wanted, training.edge_trust()[place], 0.0).astype(np.float64)
+    trust[ends[0] == ends[1]] = np.nan
+    return trust
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """What the user can mend is a ValueError to scikit-learn and its tools."""
+    try:
+        yield
+    except GsscError as error:
+        raise InputError(str(error)) from None
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A progress bar over epochs on standard error, or nothing when there is nothing to count."""
+    if not total:
+        yield lambda epoch: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task("training GSSC", total=total)
+        yield lambda epoch: bar.update(task, completed=epoch)
+        bar.update(task, completed=total)
+
+
+def _as_json(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them: a dict of class weights as pairs, since its keys may be numbers."""
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+    if isinstance(plain["random_state"], np.random.RandomState):
+        plain["random_state"] = None  # its state at the time says nothing about the model
+    if isinstance(plain["class_weight"], dict):
+        pairs = plain["class_weight"].items()
+        plain["class_weight"] = [[key.item() if isinstance(key, np.generic) else key, float(w)] for key, w in pairs]
+    return plain
+
+
+def _from_json(parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in parameters.items():
+        yield name, dict(value) if name == "class_weight" and isinstance(value, list) else value

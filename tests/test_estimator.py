@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import gssc
+from gssc import DeployedModel, GSSCClassifier, GsscError
+
+# Every part takes part, each as short as it can be.
+QUICK = {"hidden": 16, "epochs": 4, "warmup_epochs": 8, "consolidate_epochs": 10, "random_state": 0}
+
+
+def quick(**parameters) -> GSSCClassifier:
+    return GSSCClassifier(**{**QUICK, **parameters})
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[np.ndarray, np.ndarray]:
+    return load_iris(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def few(iris) -> np.ndarray:
+    """Ten labels a class, the rest unknown."""
+    return np.where(np.arange(150) % 5 == 0, iris[1], -1)
+
+
+@pytest.fixture(scope="module")
+def fitted(iris, few) -> GSSCClassifier:
+    return quick().fit(iris[0], few)
+
+
+@pytest.mark.filterwarnings("ignore:y holds only -1 and 1")
+@parametrize_with_checks([quick()])
+def test_scikit_learns_own_checks(estimator, check) -> None:
+    check(estimator)
+
+
+def test_what_fit_leaves(iris, few, fitted) -> None:
+    X, y = iris
+    known = few >= 0
+    np.testing.assert_array_equal(fitted.transduction_[known], few[known])
+    np.testing.assert_array_equal(fitted.transduction_[~known], fitted.predict(X)[~known])
+    assert [epoch["phase"] for epoch in fitted.history_] == ["warm-up"] * 8 + ["alternate"] * 4 + ["consolidate"] * 10
+    assert "test_accuracy" not in fitted.history_[0]
+    assert fitted.edge_keep_probability_.shape == fitted.edge_index_.shape[1:]
+    assert ((fitted.edge_keep_probability_ >= 0) & (fitted.edge_keep_probability_ <= 1)).all()
+    assert fitted.calibration_["rows"] == 6  # a fifth of ten labels, three times
+    assert fitted.transform(X).shape == (150, 16)
+    assert fitted.get_feature_names_out()[-1] == "gsscclassifier15"
+    np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1)
+    assert fitted.score(X, y) > 0.6  # a third is chance
+
+
+def test_temperature_is_what_validation_rows_ask_for(iris, few, fitted) -> None:
+    X, _ = iris
+    plain = quick(calibrate=False, validation_fraction=0.2, early_stopping=True, patience=1000).fit(X, few)
+    assert fitted.model_.temperature != 1
+    assert plain.model_.temperature == 1
+    np.testing.assert_array_equal(plain.predict(X), fitted.predict(X))  # the same run but for the temperature
+    logits = np.log(plain.predict_proba(X))
+    tempered = np.exp(logits / fitted.model_.temperature)
+    np.testing.assert_allclose(fitted.predict_proba(X), tempered / tempered.sum(axis=1, keepdims=True), rtol=1e-6)
+
+
+def test_nothing_is_held_out_when_nothing_looks_at_it(iris, few) -> None:
+    without = quick(calibrate=False).fit(iris[0], few)
+    assert without.calibration_["rows"] == 0
+    assert np.isnan(without.history_[0]["val_accuracy"])
+    assert quick(validation_fraction=0).fit(iris[0], few).model_.temperature == 1
+
+
+def test_given_edges_are_used_and_found_again_in_their_columns(iris, few) -> None:
+    X, _ = iris
+    rng = np.random.default_rng(0)
+    ends = np.concatenate([rng.integers(50 * c, 50 * c + 50, (2, 100)) for c in range(3)], axis=1)
+    ends = np.concatenate([ends, ends[::-1, :5], ends[:, :5], [[7], [7]]], axis=1)
+    model = quick().fit(X, few, edge_index=ends)
+    assert model.history_[0]["homophily"] == 1  # all of them join rows of one class
+    keep = model.edge_keep_probability_
+    np.testing.assert_array_equal(model.edge_index_, ends)
+    np.testing.assert_array_equal(keep[300:305], keep[:5])  # reversed
+    np.testing.assert_array_equal(keep[305:310], keep[:5])  # repeated
+    loops = ends[0] == ends[1]
+    assert loops[-1]
+    np.testing.assert_array_equal(np.isnan(keep), loops)
+    across = np.stack([rng.integers(0, 50, 200), rng.integers(50, 150, 200)])
+    assert quick().fit(X, few, edge_index=across).history_[0]["homophily"] == 0
+
+
+def test_keep_probabilities_follow_their_edges(iris, few, fitted) -> None:
+    order = np.random.default_rng(1).permutation(fitted.edge_index_.shape[1])
+    again = quick().fit(iris[0], few, edge_index=fitted.edge_index_[::-1, order].tolist())
+    np.testing.assert_allclose(again.edge_keep_probability_, fitted.edge_keep_probability_[order], atol=1e-6)
+    np.testing.assert_allclose(again.predict_proba(iris[0]), fitted.predict_proba(iris[0]), atol=1e-6)
+
+
+def test_order_of_rows_does_not_matter_much(iris, few) -> None:
+    X, _ = iris
+    order = np.random.default_rng(0).permutation(150)
+    one = quick(warmup_epochs=20, calibrate=False).fit(X, few)
+    other = quick(warmup_epochs=20, calibrate=False).fit(X[order], few[order])
+    assert (one.transduction_[order] == other.transduction_).mean() > 0.9
+
+
+@pytest.mark.parametrize("labels", [["setosa", "versicolor", "virginica"], [10, 20, 30], [False, True, True]])
+def test_saved_and_loaded_it_predicts_the_same(iris, few, tmp_path, labels) -> None:
+    X, _ = iris
+    classes = np.array(labels)
+    if classes.dtype == bool:
+        y = np.array([None if code < 0 else bool(classes[code]) for code in few], dtype=object)
+    else:
+        y = np.where(few < 0, "" if classes.dtype.kind == "U" else -1, classes[few])
+    weights = dict.fromkeys(np.unique(classes).tolist(), 2.0)
+    model = quick(class_weight=weights).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = GSSCClassifier.load(tmp_path / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(loaded.classes_, np.unique(classes))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    assert loaded.n_features_in_ == 4
+    assert not hasattr(loaded, "feature_names_in_")
+    assert loaded.get_params() == model.get_params()
+    # The folder is a deployed model like any other: raw rows in, calibrated probabilities out.
+    deployed = DeployedModel.load(tmp_path / "model")
+    np.testing.assert_allclose(deployed.predict_proba(X), model.predict_proba(X), atol=2e-5)
+    assert deployed.class_names == [str(label) for label in np.unique(classes)]
+
+
+def test_a_run_folder_loads_too(tmp_path) -> None:
+    layers = [(np.eye(2, dtype=np.float32), np.zeros(2, dtype=np.float32))] * 2
+    DeployedModel(layers, class_names=["left", "right"], normalize="row").save(tmp_path)
+    loaded = GSSCClassifier.load(tmp_path)
+    assert loaded.predict([[2.0, 1.0], [0.0, 3.0]]).tolist() == ["left", "right"]
+    DeployedModel(layers, class_names=["left", "right"], task="multilabel").save(tmp_path)
+    with pytest.raises(GsscError, match="multi-label"):
+        GSSCClassifier.load(tmp_path)
+    with pytest.raises(NotFittedError):
+        GSSCClassifier().save(tmp_path / "nothing")
+
+
+def test_a_data_frame_keeps_its_columns(iris, few, tmp_path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(iris[0], columns=["a", "b", "c", "d"])
+    model = quick().fit(frame, pandas.Series(few))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    model.save(tmp_path)
+    loaded = GSSCClassifier.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+    for predictor in (model, loaded):
+        with pytest.raises(ValueError, match="same order"):
+            predictor.predict(frame[["b", "a", "c", "d"]])
+        with pytest.raises(ValueError, match="[Ff]eature names"):
+            predictor.predict(frame.rename(columns={"a": "z"}))
+    embedded = model.set_output(transform="pandas").transform(frame)
+    assert embedded.columns[0] == "gsscclassifier0"
+
+
+def test_sparse_and_dense_tables_agree() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 30)
+    counts = rng.poisson(np.where(y[:, None] == np.arange(12) % 2, 1.0, 0.1)).astype(float)
+    few = np.where(np.arange(60) % 3 == 0, y, -1)
+    from_sparse = quick().fit(sparse.csr_matrix(counts), few)
+    assert from_sparse.model_.normalize == "row"
+    from_dense = quick(normalize="row").fit(counts, few)
+    np.testing.assert_allclose(from_sparse.predict_proba(counts), from_dense.predict_proba(counts), atol=1e-4)
+    np.testing.assert_allclose(
+        from_sparse.predict_proba(sparse.csc_array(counts)), from_sparse.predict_proba(counts), atol=1e-12
+    )
+    assert from_sparse.score(counts, y) > 0.8
+    assert quick().fit(sparse.csr_matrix(-counts), few).model_.normalize == "none"
+
+
+def test_scaling_is_part_of_the_model(iris, few) -> None:
+    X, _ = iris
+    stretched = X * [1e-6, 1.0, 1e3, 1.0] + [0.0, 50.0, 0.0, 0.0]
+    one, other = quick().fit(X, few), quick().fit(stretched, few)
+    np.testing.assert_allclose(other.predict_proba(stretched), one.predict_proba(X), atol=1e-3)
+    with pytest.warns(UserWarning, match="column 1 lies far from zero"):
+        quick().fit(X + np.array([0.0, 1e7, 0.0, 0.0]), few)
+
+
+def test_class_weights_move_the_border() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [80, 20])
+    X = rng.standard_normal((100, 2)) + 0.7 * y[:, None]
+    shares = [
+        (quick(class_weight=weight, calibrate=False).fit(X, y).predict(X) == 1).mean()
+        for weight in (None, "balanced", {0: 1.0, 1: 50.0})
+    ]
+    assert shares[0] < shares[1] < shares[2]
+
+
+def test_early_stopping_ends_earlier(iris, few) -> None:
+    def epochs(**parameters) -> int:
+        history = quick(epochs=30, **parameters).fit(iris[0], few).history_
+        return sum(epoch["phase"] != "consolidate" for epoch in history)
+
+    assert epochs(early_stopping=True, patience=2) < epochs() == 38
+
+
+def test_seeds(iris, few, fitted) -> None:
+    np.testing.assert_array_equal(quick().fit(iris[0], few).predict_proba(iris[0]), fitted.predict_proba(iris[0]))
+    other = quick(random_state=np.random.RandomState(5)).fit(iris[0], few)
+    assert not np.allclose(other.predict_proba(iris[0]), fitted.predict_proba(iris[0]), atol=1e-3)
+
+
+def test_threads_and_progress(iris, few, capsys) -> None:
+    before = torch.get_num_threads()
+    quick(n_jobs=before + 1, verbose=1, epochs=0, warmup_epochs=1).fit(iris[0][:20], few[:20] % 4 % 2)
+    assert torch.get_num_threads() == before
+    assert "training GSSC" in capsys.readouterr().err
+
+
+def test_pipeline_cross_validation_grid_clone_and_pickle(iris, few, fitted) -> None:
+    X, y = iris
+    pipeline = make_pipeline(StandardScaler(), quick())
+    assert cross_val_score(pipeline, X, y, cv=2).mean() > 0.6
+    grid = GridSearchCV(quick(), {"n_neighbors": [3, 6]}, cv=2).fit(X, y)
+    assert grid.best_params_["n_neighbors"] in (3, 6)
+    fresh = clone(fitted)
+    assert not hasattr(fresh, "classes_")
+    assert fresh.get_params() == fitted.get_params()
+    thawed = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(thawed.predict(X), fitted.predict(X))
+    edges = fitted.edge_index_
+    named = make_pipeline(StandardScaler(), quick()).fit(X, few, gsscclassifier__edge_index=edges)
+    np.testing.assert_array_equal(named[-1].edge_index_, edges)
+
+
+def test_digits_with_five_labels_a_class_beat_an_mlp() -> None:
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:500], y[:500]
+    few = np.full(500, -1)
+    for digit in range(10):
+        few[np.flatnonzero(y == digit)[:5]] = digit
+    later = few < 0
+    model = GSSCClassifier(hidden=64, epochs=10, warmup_epochs=10, random_state=0).fit(X, few)
+    rival = MLPClassifier((64, 64), max_iter=400, random_state=0).fit(X[~later] / 16, y[~later])
+    assert model.score(X[later], y[later]) > rival.score(X[later] / 16, y[later]) + 0.02
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"hidden": 0}, "hidden is 0; it must be a whole number, at least 1"),
+        ({"hidden": 2.5}, "hidden is 2.5"),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be a number, between 0 and 0.99"),
+        ({"learning_rate": "fast"}, "learning_rate is 'fast'"),
+        ({"validation_fraction": 1.5}, "validation_fraction"),
+        ({"normalize": "columns"}, "auto, standard, row or none"),
+        ({"config": {"model": {"width": 3}}}, "unknown setting model.width"),
+        ({"config": {"train": {"lr": -1.0}}}, "train.lr is -1"),
+        ({"epochs": 0, "warmup_epochs": 0}, "nothing would be trained"),
+    ],
+)
+def test_parameters_that_are_refused(iris, few, parameters, message) -> None:
+    with pytest.raises(GsscError, match=message) as caught:
+        quick(**parameters).fit(iris[0], few)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("y", "edges", "message"),
+    [
+        ([-1, -1, -1, -1], None, "holds no label"),
+        ([0, 0, -1, -1], None, "one class only"),
+        ([0.5, 1.2, 2.2, 3.0], None, "continuous"),
+        ([0, 1, -1, -1], [[0, 1], [1, 9]], "names a node that does not exist"),
+        ([0, 1, -1, -1], [[0], [0]], "edge"),
+        ([0, 1, -1, -1], np.empty((2, 0), dtype=int), "no edges"),
+        ([0, 1, -1], None, "inconsistent numbers of samples"),
+        (None, None, "requires y"),
+    ],
+)
+def test_tables_that_are_refused(y, edges, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        quick().fit(np.arange(8.0).reshape(4, 2), y, edge_index=edges)
+
+
+def test_the_name_is_public_and_light() -> None:
+    assert gssc.GSSCClassifier is GSSCClassifier
+    assert "GSSCClassifier" in dir(gssc)
