@@ -3,7 +3,7 @@
     python benchmarks/message_passing.py --out results/message_passing.md
 
 One thread each side, same widths, same graph (Cora's size: 2,708 nodes, 5,278 edges, 1,433 features, 18 a row), the
-sides taking turns, each judged by its median. PyTorch Geometric gets dense rows and keeps GCN's normalisation (``cached``).
+sides taking turns, each judged by its median. PyTorch Geometric gets dense rows and keeps its normalisation.
 """
 
 from __future__ import annotations

@@ -174,12 +174,12 @@ def _read_text(path: Path, delimiter: str, wanted: list[str] | None) -> Rows:
             first = next(lines, None)
             if first is None:
                 raise GsscError(f"{path} is empty")
-            return _parse(path, first, lines, wanted)
+            return parse_records(path, first, lines, wanted)
     except (csv.Error, UnicodeDecodeError) as error:
         raise GsscError(f"{path}:{line + 1}: not a text table: {_one_line(error)}") from error
 
 
-def _parse(
+def parse_records(
     path: Path, first: tuple[int, list[str]], lines: Iterator[tuple[int, list[str]]], wanted: list[str] | None
 ) -> Rows:
     line, cells = first

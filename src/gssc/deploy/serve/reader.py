@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from gssc.deploy.rows import ID_COLUMNS, Rows, _parse, feature_columns
+from gssc.deploy.rows import ID_COLUMNS, Rows, feature_columns, parse_records
 from gssc.errors import GsscError
 
 KINDS = ("csv", "tsv", "parquet")
@@ -87,7 +87,7 @@ def _read_text(kind: str, path: Path, body: bytes, settings: Settings) -> Rows:
         first = next(records, None)
         if first is None:
             raise GsscError(f"{path} is empty")
-        rows = _parse(path, first, records, settings.feature_names)
+        rows = parse_records(path, first, records, settings.feature_names)
     except UnicodeDecodeError as error:
         raise GsscError(
             f"{path} is not a text table in UTF-8: byte {error.start} is {body[error.start]:#04x}"
