@@ -182,6 +182,7 @@ def _read_text(path: Path, delimiter: str, wanted: list[str] | None) -> Rows:
 def parse_records(
     path: Path, first: tuple[int, list[str]], lines: Iterator[tuple[int, list[str]]], wanted: list[str] | None
 ) -> Rows:
+    """Rows from the lines of a text table: the first line with its number, the rest, the columns that are wanted."""
     line, cells = first
     if _is_header(cells):
         header, records = [cell.strip() for cell in cells], lines
