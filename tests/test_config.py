@@ -63,12 +63,13 @@ def test_unknown_preset_suggests_the_nearest() -> None:
 @pytest.mark.parametrize("name", recipe_names())
 def test_recipes_load_name_their_data_and_say_what_to_expect(name: str) -> None:
     content = recipe_file(name)
-    assert content["dataset"] == name
-    assert recipe(name).data.dataset == name
+    assert name in (content["dataset"], f"{content['dataset']}-{content['split']}")
+    assert recipe(content["dataset"], content["split"]).data.dataset == content["dataset"]
     if name == "digits":
         return
     expected = content["expected"]
     assert set(expected) == {"accuracy", "std", "seeds", "tolerance", "paper"}
     assert 0 < expected["tolerance"] <= 1.5
-    assert f"{expected['accuracy']:.2f} ± {expected['std']:.2f}" in (ROOT / "results" / "core.md").read_text()
+    reports = "".join((ROOT / "results" / f"{page}.md").read_text() for page in ("core", "baselines"))
+    assert f"{expected['accuracy']:.2f} ± {expected['std']:.2f}" in reports
     assert len(expected["seeds"]) == 5

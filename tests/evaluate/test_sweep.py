@@ -126,6 +126,19 @@ def test_the_same_cell_gives_the_same_result(tmp_path):
     assert scores[0] == scores[1]
 
 
+def test_one_training_serves_both_settings_of_a_model_that_needs_no_edges(tmp_path):
+    store, here = Store(tmp_path / "r.sqlite"), Here(result)
+    both = some_cells(models=["mlp", "gcn"], seeds=1, settings=["inductive", "cold-start"])
+    Sweep(both, store, here).run()
+    assert sorted((cell.model, cell.setting) for cell in here.ran) == [
+        ("gcn", "cold-start"),
+        ("gcn", "inductive"),
+        ("mlp", "inductive"),
+    ]
+    assert len(store.rows()) == 4
+    assert Sweep(both, store, Here(result)).missing == []
+
+
 SWEEP = """
 import sys
 from gssc.cli.main import main

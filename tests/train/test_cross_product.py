@@ -55,6 +55,13 @@ def test_any_model_in_any_setting(model, setting, graph):
     assert outcome.edges_total < graph.num_edges
 
 
+@pytest.mark.parametrize("model", [name for name in MODELS if not MODELS[name].load().passes_messages])
+def test_a_model_that_needs_no_edges_answers_the_same_without_them(model, graph):
+    sparsifier = "none" if model == "mlp" else "str_sparse"
+    unseen, alone = (fit(model, sparsifier, graph.with_(setting=name)) for name in ("inductive", "cold-start"))
+    np.testing.assert_array_equal(unseen.scores, alone.scores)
+
+
 @pytest.mark.parametrize("sparsifier", SPARSIFIERS)
 def test_any_sparsifier_where_test_nodes_come_later(sparsifier, graph):
     outcome = fit("gcn", sparsifier, graph.with_(setting="inductive"))

@@ -170,7 +170,8 @@ class SweepBar:
 
     def ended(self, job: Job, row: dict[str, Any]) -> None:
         """A run is in the store."""
-        self.running.remove(job.cell.title)
+        if job.cell.title in self.running:
+            self.running.remove(job.cell.title)
         self.done += 1
         if row["error"]:
             self.failed += 1

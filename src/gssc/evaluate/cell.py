@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,16 @@ class Cell:
         if split not in known and not re.match(r"(per-class|ratio):", split):
             raise GsscError(f"{name} has no split {split!r}: it offers {', '.join(dataset.splits)}")
         return dataset, split
+
+    @property
+    def trained_as(self) -> Cell:
+        """The cell whose training this one shares.
+
+        A model that needs no edges to predict trains and answers the same whether unseen nodes come with edges or not.
+        """
+        if self.setting == "cold-start" and not model_entry(self.model).load().passes_messages:
+            return replace(self, setting="inductive")
+        return self
 
     def settings(self, sparsifier: SparsifierConfig) -> dict[str, Any]:
         """Everything but data and code that determines the result."""

@@ -72,14 +72,25 @@ class Sweep:
         """Run what is missing. Each result is on disk before the next one is waited for."""
         listener = listener or Silence()
         for finished in self.executor.run(self._still_missing(listener), listener.started):
-            row = row_of(finished.job, finished.result, finished.error)
-            self.store.put(row)
-            listener.ended(finished.job, row)
+            for job in (finished.job, *self._twins(finished.job)):
+                row = row_of(job, finished.result, finished.error)
+                self.store.put(row)
+                listener.ended(job, row)
+
+    def _twins(self, job: Job) -> list[Job]:
+        """The other missing cells that one training serves."""
+        return [
+            other for other in self.missing if other.cell != job.cell and other.cell.trained_as == job.cell.trained_as
+        ]
 
     def _still_missing(self, listener: Listener) -> Any:
         """Jobs one by one, without those another process has finished in the meantime."""
+        begun: set[Cell] = set()
         for job in self.missing:
+            if job.cell.trained_as in begun:
+                continue
             if self.again or self._wanted(self.store.status(job.key)):
+                begun.add(job.cell.trained_as)
                 yield job
             else:
                 listener.found(job)
