@@ -37,9 +37,13 @@ class GLNN(NodeModel):
 
     passes_messages = False
     teacher: str = "sage"
-    recipe = Recipe(epochs=200, patience=50, lr=0.01, weight_decay=5e-3)
+    # Of the paper's settings for Cora and CiteSeer the weight decay and the normalisation were chosen anew, by
+    # validation accuracy: the paper's own were made for another teacher and other splits.
+    recipe = Recipe(epochs=200, patience=50, lr=0.01, weight_decay=5e-4)
     recipes: ClassVar[dict[str, Recipe]] = {
-        "citeseer": Recipe(model={"dropout": 0.1}, epochs=200, patience=50, lr=0.01, weight_decay=1e-3),
+        "citeseer": Recipe(
+            model={"dropout": 0.1}, epochs=200, patience=50, lr=0.01, weight_decay=1e-3, normalize="none"
+        ),
         "ogbn-arxiv": Recipe(
             model={"hidden": 1024, "layers": 2, "dropout": 0.5, "norm": "batch"},
             epochs=200,
