@@ -22,7 +22,10 @@ import gssc
 from gssc import DeployedModel, GSSCClassifier, GsscError
 
 # Every part takes part, each as short as it can be.
-QUICK = {"hidden": 16, "epochs": 4, "warmup_epochs": 8, "consolidate_epochs": 10, "random_state": 0}
+QUICK = {
+    **{"hidden": 16, "epochs": 4, "warmup_epochs": 8, "consolidate_epochs": 10},
+    **{"validation_fraction": 0.2, "random_state": 0},
+}
 
 
 def quick(**parameters) -> GSSCClassifier:
@@ -69,7 +72,7 @@ def test_what_fit_leaves(iris, few, fitted) -> None:
 
 def test_temperature_is_what_validation_rows_ask_for(iris, few, fitted) -> None:
     X, _ = iris
-    plain = quick(calibrate=False, validation_fraction=0.2, early_stopping=True, patience=1000).fit(X, few)
+    plain = quick(calibrate=False, early_stopping=True, patience=1000).fit(X, few)
     assert fitted.model_.temperature != 1
     assert plain.model_.temperature == 1
     np.testing.assert_array_equal(plain.predict(X), fitted.predict(X))  # the same run but for the temperature
@@ -253,7 +256,7 @@ def test_digits_with_five_labels_a_class_beat_an_mlp() -> None:
     for digit in range(10):
         few[np.flatnonzero(y == digit)[:5]] = digit
     later = few < 0
-    model = GSSCClassifier(hidden=64, epochs=10, warmup_epochs=10, random_state=0).fit(X, few)
+    model = GSSCClassifier(random_state=0).fit(X, few)
     rival = MLPClassifier((64, 64), max_iter=400, random_state=0).fit(X[~later] / 16, y[~later])
     assert model.score(X[later], y[later]) > rival.score(X[later] / 16, y[later]) + 0.02
 

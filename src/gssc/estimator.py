@@ -68,7 +68,8 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             ``auto`` is ``row`` for sparse tables without negative values, else ``standard``. The trained model takes
             rows as they come: the scaling is part of it.
         validation_fraction: share of the labelled rows of each class that calibration and early stopping look at
-            and training does not. 0 trains on all labels; then there is neither.
+            and training does not, to the nearest whole number: with 0.1, a class of up to five labels spares none. 0
+            trains on all labels; then there is neither.
         early_stopping: end a phase when validation accuracy has not risen for ``patience`` epochs.
         patience: see there.
         calibrate: divide logits by a temperature fitted on the validation rows. Classes do not change.
@@ -101,17 +102,17 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     def __init__(
         self,
-        hidden: int = 128,
+        hidden: int = 64,
         layers: int = 2,
         dropout: float = 0.5,
-        epochs: int = 40,
-        warmup_epochs: int = 20,
+        epochs: int = 20,
+        warmup_epochs: int = 10,
         consolidate_epochs: int = 60,
         batch_size: int = 512,
         learning_rate: float = 0.01,
         n_neighbors: int = 8,
         normalize: Literal["auto", "standard", "row", "none"] = "auto",
-        validation_fraction: float = 0.2,
+        validation_fraction: float = 0.1,
         early_stopping: bool = False,
         patience: int = 20,
         calibrate: bool = True,
