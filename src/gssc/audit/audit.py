@@ -1,0 +1,91 @@
+"""The whole audit of a run, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from gssc.audit.edges import doubt_edges
+from gssc.audit.findings import Findings, Ranking
+from gssc.audit.labels import doubt_labels, doubt_targets
+from gssc.audit.nodes import duplicate_groups, featureless_nodes, isolated_nodes
+from gssc.audit.pairs import PairEvidence
+from gssc.audit.sketch import feature_sketch
+from gssc.audit.source import Source, read_source
+from gssc.deploy import DeployedModel
+
+STAGES = ("reading the run", "asking the model", "comparing edges", "comparing labels", "looking for duplicates")
+
+
+def audit_run(
+    run: str | Path,
+    graph: str | Path | None = None,
+    *,
+    seed: int = 0,
+    data_root: str | None = None,
+    on_stage: Callable[[str], None] | None = None,
+) -> Findings:
+    """Rank the edges and training labels of a graph by doubt, with a trained run as the judge.
+
+    Labels of validation and test nodes are never read.
+
+    Args:
+        run: folder of a finished run.
+        graph: another graph to audit, ``.npz``; the run's own if left out.
+        seed: of the random pairs that edges are compared with.
+        data_root: where data files are, see :func:`gssc.data.load_dataset`.
+        on_stage: called with the name of each of :data:`STAGES` as it begins.
+    """
+    stage = on_stage or (lambda _: None)
+    stage(STAGES[0])
+    return audit_source(read_source(run, graph, data_root), seed, stage)
+
+
+def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = lambda _: None) -> Findings:
+    """The audit of what was read."""
+    graph, model, notes = source.graph, source.model, list(source.notes)
+    stage(STAGES[1])
+    probabilities = model.predict_proba(graph.features)
+    embedding = model.embed(graph.features) if len(model.layers) > 1 else model.logits(graph.features)
+    sketch = feature_sketch(graph.features, seed=seed)
+
+    stage(STAGES[2])
+    evidence = PairEvidence(graph, sketch, embedding, probabilities)
+    edges, remarks = doubt_edges(graph, evidence, source.keep_probability, seed)
+    notes += remarks
+
+    stage(STAGES[3])
+    labels = Ranking.of(np.empty((0, 1), dtype=np.int64), np.empty(0), {})
+    if not len(graph.train):
+        notes.append("the graph has no training nodes: no labels to audit")
+    elif graph.is_multilabel:
+        labels = doubt_targets(graph.train, graph.labels[graph.train], evidence.adjacency, probabilities)
+        notes.append("multi-label targets: scored by model and neighbourhood alone, which saw them in training")
+    else:
+        numbers = _model_labels(source)
+        labels = doubt_labels(graph.train, numbers, evidence.adjacency, sketch, probabilities)
+
+    stage(STAGES[4])
+    return Findings(
+        graph=graph,
+        class_names=tuple(model.class_names),
+        edges=edges,
+        labels=labels,
+        predicted=None if graph.is_multilabel else probabilities.argmax(axis=1),
+        duplicates=duplicate_groups(graph, sketch, seed),
+        isolated=isolated_nodes(graph),
+        featureless=featureless_nodes(graph.features),
+        notes=notes,
+    )
+
+
+def _model_labels(source: Source) -> np.ndarray:
+    """Training labels by the model's numbers: another graph may list the same classes in another order."""
+    graph, model = source.graph, source.model
+    return _numbers(model, graph.class_names or tuple(map(str, range(graph.num_classes))))[graph.labels[graph.train]]
+
+
+def _numbers(model: DeployedModel, names: tuple[str, ...]) -> np.ndarray:
+    return np.array([model.class_names.index(name) for name in names])

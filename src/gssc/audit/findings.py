@@ -1,0 +1,83 @@
+"""What an audit finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gssc.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Edges or labels from the most to the least doubtful.
+
+    Args:
+        nodes: the two ends of each edge [n, 2], or the node of each label [n, 1].
+        score: doubt, the greater the more, [n].
+        evidence: what the score was made of and what goes with it, each [n]; NaN where unknown.
+    """
+
+    nodes: np.ndarray
+    score: np.ndarray
+    evidence: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    @classmethod
+    def of(cls, nodes: np.ndarray, score: np.ndarray, evidence: Mapping[str, np.ndarray]) -> Ranking:
+        """Sort by falling score; equal ones stay in the order given."""
+        order = np.argsort(-score, kind="stable")
+        return cls(nodes[order], score[order], {name: values[order] for name, values in evidence.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class DuplicateGroup:
+    """Nodes whose feature rows are the same, or nearly so.
+
+    Args:
+        nodes: their numbers, ascending.
+        identical: whether all rows are equal, number for number.
+        conflicting: whether two of them have different training labels.
+        crosses_split: whether one is a training node and another a validation or test node.
+    """
+
+    nodes: np.ndarray
+    identical: bool
+    conflicting: bool
+    crosses_split: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The result of :func:`gssc.audit.audit_run`.
+
+    Args:
+        graph: the audited graph.
+        class_names: one a class.
+        edges: every edge, by doubt.
+        labels: every training label, by doubt; evidence ``label`` and ``suggested`` are class numbers.
+        predicted: likeliest class of every node by the model, [N]; None for multi-label targets.
+        duplicates: groups of nodes with (nearly) the same features.
+        isolated: nodes without an edge.
+        featureless: nodes whose features are all zero.
+        notes: what the reader should know.
+    """
+
+    graph: Graph
+    class_names: tuple[str, ...]
+    edges: Ranking
+    labels: Ranking
+    predicted: np.ndarray | None
+    duplicates: list[DuplicateGroup]
+    isolated: np.ndarray
+    featureless: np.ndarray
+    notes: list[str] = field(default_factory=list)
+
+    def node_name(self, node: int) -> str:
+        """What the user calls a node: its id, or its number where there are no ids."""
+        ids = self.graph.node_ids
+        return str(node if ids is None else ids[node])

@@ -1,0 +1,83 @@
+"""Which training labels to doubt: those that held-out labels, the neighbourhood and the model speak against."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.audit.class_means import held_out_probabilities, margins, probabilities_by_means, spread
+from gssc.audit.findings import Ranking
+
+LEAST = 1e-9  # probabilities below are taken for this: one opinion alone cannot rule a class out
+
+
+def doubt_labels(
+    nodes: np.ndarray,
+    labels: np.ndarray,
+    adjacency: sp.csr_matrix,
+    sketch: np.ndarray,
+    probabilities: np.ndarray,
+) -> Ranking:
+    r"""Every training label with a score from -1 (trusted) to 1 (doubted).
+
+    .. math:: s_i = \max_{c \ne y_i} \bar p_{ic} - \bar p_{i y_i}, \quad \bar p \propto \sqrt{p^{(1)} p^{(2)}}
+
+    how far the best other class is ahead of the given one, by two opinions that count alike. Both compare the node's
+    features, averaged over the graph, with class means:
+
+    ``held_out``
+        means of the labelled nodes, this one left out; see :func:`gssc.audit.class_means.held_out_probabilities`
+    ``model_classes``
+        means of the unlabelled nodes, each in the classes the model gives it
+
+    Two more are shown but take no part, for training on the label has moved them towards it, right or wrong:
+
+    ``neighbourhood``
+        mean of the model's probabilities over the node's neighbours
+    ``model``
+        the model's probabilities of the node
+
+    Args:
+        nodes: training nodes, [n].
+        labels: their class numbers, [n].
+        adjacency: of the whole graph.
+        sketch: short feature rows of all nodes.
+        probabilities: of the model, all nodes, [N, C].
+    """
+    classes = probabilities.shape[1]
+    rows = spread(sketch, adjacency)
+    used = {"held_out": held_out_probabilities(rows[nodes], labels, classes)}
+    unlabelled = np.setdiff1d(np.arange(len(rows)), nodes)
+    if len(unlabelled):
+        used["model_classes"] = probabilities_by_means(rows[nodes], labels, rows[unlabelled], probabilities[unlabelled])
+    joint = np.exp(np.mean([np.log(np.maximum(opinion, LEAST)) for opinion in used.values()], axis=0))
+    joint /= joint.sum(axis=1, keepdims=True)
+    others = joint.copy()
+    others[np.arange(len(nodes)), labels] = -1
+    shown = {"neighbourhood": neighbours_mean(probabilities, adjacency, nodes), "model": probabilities[nodes]}
+    given = {name: opinion[np.arange(len(nodes)), labels] for name, opinion in {**used, **shown}.items()}
+    evidence = {"label": labels, "suggested": others.argmax(axis=1), **given}
+    return Ranking.of(nodes[:, None], margins(joint, labels), evidence)
+
+
+def doubt_targets(
+    nodes: np.ndarray, targets: np.ndarray, adjacency: sp.csr_matrix, probabilities: np.ndarray
+) -> Ranking:
+    """The same for multi-label targets [n, T]: mean distance of known targets from model and neighbourhood, 0 to 1."""
+    known = ~np.isnan(targets)
+    counts = np.maximum(known.sum(axis=1), 1)
+    opinions = {"neighbourhood": neighbours_mean(probabilities, adjacency, nodes), "model": probabilities[nodes]}
+    distance = {
+        name: np.where(known, np.abs(np.nan_to_num(targets) - opinion), 0).sum(axis=1) / counts
+        for name, opinion in opinions.items()
+    }
+    evidence = {name: 1 - values for name, values in distance.items()}
+    return Ranking.of(nodes[:, None], np.mean(list(distance.values()), axis=0), evidence)
+
+
+def neighbours_mean(values: np.ndarray, adjacency: sp.csr_matrix, nodes: np.ndarray) -> np.ndarray:
+    """Mean of values over each node's neighbours, [n, C]; of a node without any, the mean over all nodes."""
+    degree = np.diff(adjacency.indptr)[nodes]
+    sums = np.asarray(adjacency[nodes] @ values, dtype=np.float64)
+    mean = values.mean(axis=0, dtype=np.float64)
+    return np.where(degree[:, None] > 0, sums / np.maximum(degree, 1)[:, None], mean)

@@ -1,0 +1,123 @@
+"""A run folder as the audit needs it: the model, the graph, and the sparsifier's trust in its edges."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.audit.pairs import edge_numbers
+from gssc.config import parse_config, read_settings
+from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
+from gssc.graph import Graph
+from gssc.run import load_graph
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What is audited, and by what.
+
+    Args:
+        graph: the audited graph.
+        model: the deployed MLP of the run.
+        keep_probability: the sparsifier's trust in each edge [E], NaN for edges it never saw; None if nothing is known.
+        notes: what is missing.
+    """
+
+    graph: Graph
+    model: DeployedModel
+    keep_probability: np.ndarray | None
+    notes: list[str] = field(default_factory=list)
+
+
+def read_source(run: str | Path, graph: str | Path | None = None, data_root: str | None = None) -> Source:
+    """Read a finished run, and another graph to audit in place of its own.
+
+    Args:
+        run: run folder.
+        graph: ``.npz`` of a graph with the same feature columns and classes; the run's own graph if left out.
+        data_root: where data files are, see :func:`gssc.data.load_dataset`.
+    """
+    folder = Path(run)
+    if not (folder / "config.yaml").is_file():
+        raise GsscError(f"{folder} is no run folder: it has no config.yaml; gssc train makes one")
+    if not (folder / "model.json").is_file():
+        raise GsscError(f"{folder} has no model yet: finish the run with gssc train --out {folder} --resume")
+    model = DeployedModel.load(folder)
+    config = parse_config(read_settings(folder / "config.yaml"))
+    notes: list[str] = []
+    if graph is None:
+        audited = load_graph(config.data, data_root)
+        names_nodes_alike = True
+    else:
+        audited = Graph.load(graph)
+        names_nodes_alike = _same_nodes(audited, config.data, data_root)
+    _check(audited, model, graph or folder)
+    trust = None
+    if not names_nodes_alike:
+        notes.append(
+            "this is not the run's own set of nodes, and a run folder keeps the sparsifier's verdicts but not its "
+            "weights: no keep probability for any edge"
+        )
+    elif not (folder / "edges.npz").is_file():
+        notes.append(f"{folder / 'edges.npz'} is missing: no keep probability for any edge")
+    elif config.sparsifier.name == "none":
+        notes.append("the run had no sparsifier: no keep probability for any edge")
+    else:
+        trust = _trust(folder / "edges.npz", audited)
+        if unseen := int(np.isnan(trust).sum()):
+            notes.append(f"the sparsifier never saw {unseen:,} of {audited.num_edges:,} edges: scored without it")
+    return Source(audited, model, trust, notes)
+
+
+def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:
+    """Whether a graph's nodes are those of the run, number for number, going by their features."""
+    try:
+        own = load_graph(data, data_root)
+    except (GsscError, OSError):
+        return False
+    if own.features.shape != graph.features.shape or sp.issparse(own.features) != sp.issparse(graph.features):
+        return False
+    if sp.issparse(own.features):
+        return bool((own.features != graph.features).nnz == 0)
+    return np.array_equal(own.features, graph.features)
+
+
+def _check(graph: Graph, model: DeployedModel, where: str | Path) -> None:
+    if graph.num_features != model.widths[0]:
+        raise GsscError(
+            f"{where} has {graph.num_features} features a node, but the model was trained on {model.widths[0]}: "
+            "give the graph the same columns"
+        )
+    if model.feature_names and graph.feature_names and list(graph.feature_names) != model.feature_names:
+        raise GsscError(f"{where} has other feature names than the model was trained on: give it the same columns")
+    if graph.is_multilabel != (model.task == "multilabel") and (graph.is_multilabel or (graph.labels >= 0).any()):
+        raise GsscError(f"{where} and the model differ in kind: one has classes, the other binary targets")
+    known = graph.class_names or tuple(map(str, range(graph.num_classes)))
+    strange = [name for name in known if name not in model.class_names]
+    if strange:
+        raise GsscError(f"{where} has a class {strange[0]!r} that the model does not know: name classes as in the run")
+
+
+def _trust(path: Path, graph: Graph) -> np.ndarray:
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            edges, probability = file["edge_index"], file["keep_probability"]
+        if edges.ndim != 2 or edges.shape != (2, len(probability)):
+            raise ValueError(f"edge_index {edges.shape} and keep_probability {probability.shape} do not fit")
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise GsscError(f"cannot read {path}: {error}; train the run again, or delete the file to go without") from None
+    numbers = edge_numbers(edges, graph.num_nodes)
+    order = np.argsort(numbers)
+    wanted = edge_numbers(graph.edges, graph.num_nodes)
+    trust = np.full(graph.num_edges, np.nan)
+    if len(numbers):
+        at = order[np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(numbers) - 1)]
+        seen = numbers[at] == wanted
+        trust[seen] = probability[at[seen]]
+    return trust

@@ -1,0 +1,58 @@
+"""The audit as one CSV file with a row for every edge, label, duplicate and isolated or empty node."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gssc.audit.columns import Column, Value, edge_columns, label_columns
+from gssc.audit.findings import Findings
+from gssc.files import atomic_write
+
+ROWS_AT_A_TIME = 65_536
+FIRST = ("kind", "rank", "node", "other", "score")
+
+
+def write_table(path: str | Path, findings: Findings) -> None:
+    """Write the file, whole or not at all; cells that do not apply to a kind of row stay empty.
+
+    Kinds of rows: ``edge``, ``label``, ``duplicate`` (``rank`` numbers the groups), ``isolated``, ``featureless``.
+    """
+    names = list(FIRST)
+    for columns in (edge_columns(findings, 0, 0), label_columns(findings, 0, 0)):
+        names += [column.name for column in columns if column.name not in names]
+    names += ["duplicate_of"]
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names, restval="")
+        writer.writeheader()
+        for kind, make, ranking in (
+            ("edge", edge_columns, findings.edges),
+            ("label", label_columns, findings.labels),
+        ):
+            for start in range(0, len(ranking), ROWS_AT_A_TIME):
+                writer.writerows(_rows(kind, make(findings, start, start + ROWS_AT_A_TIME)))
+        writer.writerows(_node_rows(findings))
+
+
+def _rows(kind: str, columns: list[Column]) -> Iterator[dict[str, Any]]:
+    for row in zip(*(column.values for column in columns), strict=True):
+        named = zip((column.name for column in columns), row, strict=True)
+        yield {"kind": kind, **{name: _shown(value) for name, value in named}}
+
+
+def _shown(value: Value) -> Value:
+    if not isinstance(value, float):
+        return value
+    return "" if value != value else f"{value:.6g}"  # NaN differs from itself
+
+
+def _node_rows(findings: Findings) -> Iterator[dict[str, Any]]:
+    for number, group in enumerate(findings.duplicates, start=1):
+        first = findings.node_name(int(group.nodes[0]))
+        for node in group.nodes.tolist():
+            yield {"kind": "duplicate", "rank": number, "node": findings.node_name(node), "duplicate_of": first}
+    for kind, nodes in (("isolated", findings.isolated), ("featureless", findings.featureless)):
+        for node in nodes.tolist():
+            yield {"kind": kind, "node": findings.node_name(node)}

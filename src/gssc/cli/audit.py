@@ -1,0 +1,124 @@
+"""``gssc audit``: a run in, the edges and labels to doubt out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gssc.errors import GsscError
+
+if TYPE_CHECKING:
+    from gssc.audit import Findings
+    from gssc.audit.columns import Column
+
+EXAMPLES = """\
+examples:
+  gssc audit runs/cora --out audit.html                     a page to read, worst first
+  gssc audit runs/cora --out audit.csv                      every edge and training label, with all evidence
+  gssc audit runs/mine --graph newer.npz --out audit.html   another graph, judged by the same model
+
+Edges are ranked by how much they look like pairs drawn at random (features, neighbourhoods, the model's embedding,
+common neighbours) and by the sparsifier's keep probability; training labels by how far class means of the other labels,
+and of unlabelled nodes as the model classifies them, prefer another class. Also listed: nodes with (nearly) equal
+features, nodes without an edge and nodes without a feature. Labels of validation and test nodes are never read.
+"""
+SUFFIXES = (".html", ".csv")
+SHOWN = 10
+TERMINAL_COLUMNS = {
+    "edges": ("rank", "node", "other", "score", "predicted", "other_predicted", "features", "keep_probability"),
+    "labels": ("rank", "node", "score", "label", "suggested", "held_out", "model_classes", "model"),
+}
+
+
+def add_arguments(parser: Any) -> None:
+    """The options of the command."""
+    parser.add_argument("run", type=str, help="folder of a finished run")
+    parser.add_argument("--out", type=str, required=True, help="where the findings go: .html or .csv")
+    parser.add_argument("--graph", type=str, help="another graph to audit, .npz, with the same feature columns")
+    parser.add_argument("--top", type=int, default=200, help="rows of each table in the page")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random pairs edges are compared with")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
+    parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
+
+
+def run(args: Any) -> None:
+    """Audit, write, and show the worst."""
+    out = check_output(args.out, args.overwrite)
+    if args.top < 1:
+        raise GsscError(f"--top is {args.top}; it must be at least 1")
+    if args.seed < 0:
+        raise GsscError(f"--seed is {args.seed}; it must not be negative")
+    from rich.console import Console
+
+    from gssc.audit import audit_run, write_page, write_table
+
+    started = time.perf_counter()
+    with Console(stderr=True).status("starting") as status:
+        findings = audit_run(
+            args.run,
+            args.graph,
+            seed=args.seed,
+            data_root=args.data_root,
+            on_stage=lambda stage: status.update(f"{stage} ({time.perf_counter() - started:.0f} s)"),
+        )
+        status.update(f"writing {out}")
+        if out.suffix.lower() == ".csv":
+            write_table(out, findings)
+        else:
+            write_page(out, findings, args.top)
+    show(findings, f"{time.perf_counter() - started:.1f} s, written to {out}")
+
+
+def check_output(path: str | Path, overwrite: bool) -> Path:
+    """Say before the work, not after it, that the findings could not be written."""
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise GsscError(f"cannot write {path}: its name must end in {' or '.join(SUFFIXES)}")
+    if path.is_dir():
+        raise GsscError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise GsscError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.exists() and not overwrite:
+        raise GsscError(f"{path} exists already: choose another name or add --overwrite")
+    return path
+
+
+def show(findings: Findings, caption: str) -> None:
+    """The ten most doubtful edges and labels, the counts of the rest, and notes."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from gssc.audit.columns import edge_columns, label_columns
+
+    console = Console()
+    if len(findings.edges):
+        show_table(console, "edges", edge_columns(findings, 0, SHOWN), len(findings.edges))
+    if len(findings.labels):
+        show_table(console, "labels", label_columns(findings, 0, SHOWN), len(findings.labels))
+    conflicts = sum(group.conflicting for group in findings.duplicates)
+    console.print(
+        f"{len(findings.duplicates):,} groups of nodes with (nearly) equal features, {conflicts:,} of them with "
+        f"conflicting labels; {len(findings.isolated):,} isolated nodes; "
+        f"{len(findings.featureless):,} nodes without a feature",
+        highlight=False,
+    )
+    for note in findings.notes:
+        console.print(Text.assemble(("note ", "yellow"), note))
+    console.print(Text(caption))
+
+
+def show_table(console: Any, what: str, columns: list[Column], total: int) -> None:
+    """The first rows, with the columns that fit a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = [column for column in columns if column.name in TERMINAL_COLUMNS[what]]
+    table = Table(title=f"most doubtful of {total:,} {what}", title_justify="left")
+    for column in shown:
+        table.add_column(column.name.replace("_", " "), justify="right" if column.numeric else "left")
+    for row in range(len(shown[0].values)):
+        values = (column.values[row] for column in shown)
+        # Text, not str: a node or class may be called "[red]", which rich would take for a style.
+        table.add_row(*(Text(f"{value:.3f}" if isinstance(value, float) else str(value)) for value in values))
+    console.print(table)

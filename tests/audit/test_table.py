@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gssc.audit import DuplicateGroup, Findings, Ranking, write_table
+from gssc.audit import table as table_module
+from gssc.graph import Graph
+
+
+@pytest.fixture
+def findings() -> Findings:
+    graph = Graph(np.eye(4, dtype=np.float32), [[0, 1], [1, 2]], labels=["x", "y, z", "x", "x"], train=[0, 1])
+    edges = Ranking.of(graph.edges.T, np.array([0.25, 0.5]), {"keep_probability": np.array([np.nan, 0.125])})
+    opinions = {"label": np.array([0, 1]), "suggested": np.array([1, 0]), "model": np.array([0.5, 0.75])}
+    return Findings(
+        graph=graph,
+        class_names=("x", "y, z"),
+        edges=edges,
+        labels=Ranking.of(np.array([[0], [1]]), np.array([-0.5, 0.5]), opinions),
+        predicted=np.array([0, 1, 0, 0]),
+        duplicates=[DuplicateGroup(np.array([0, 2]), True, False, False)],
+        isolated=np.array([3]),
+        featureless=np.array([], dtype=np.int64),
+    )
+
+
+@pytest.mark.parametrize("rows_at_a_time", [65_536, 1])
+def test_every_finding_is_a_row(findings: Findings, tmp_path: Path, rows_at_a_time: int, monkeypatch) -> None:
+    monkeypatch.setattr(table_module, "ROWS_AT_A_TIME", rows_at_a_time)
+    write_table(tmp_path / "audit.csv", findings)
+    with (tmp_path / "audit.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["kind"] for row in rows] == ["edge", "edge", "label", "label", "duplicate", "duplicate", "isolated"]
+    edge, unknown, label = rows[0], rows[1], rows[2]
+    assert (edge["rank"], edge["node"], edge["other"], edge["score"]) == ("1", "1", "2", "0.5")
+    assert (edge["predicted"], edge["other_predicted"], edge["keep_probability"]) == ("y, z", "x", "0.125")
+    assert (unknown["rank"], unknown["keep_probability"], unknown["label"]) == ("2", "", "")
+    assert (label["rank"], label["node"], label["label"], label["suggested"]) == ("1", "1", "y, z", "x")
+    assert (rows[5]["node"], rows[5]["duplicate_of"]) == ("2", "0")
