@@ -45,8 +45,8 @@ class GloGNN(NodeModel):
         input_dropout: share of feature values dropped in training.
     """
 
-    # beta_2 = 1000 and gamma = 0.5 by validation accuracy on Cora and CiteSeer: with 20 labels a class, Z has to stay near
-    # the graph. The paper's own settings are for 48% of the labels.
+    # beta_2 = 1000 and gamma = 0.5 by validation accuracy on Cora and CiteSeer: with 20 labels a class, Z has to stay
+    # near the graph. The paper's own settings are for 48% of the labels.
     recipe: ClassVar[Recipe] = Recipe(
         model={"hidden": 64, "layers": 2, "hops": 3, "own": 0.5, "shrink": 0.0, "local": 1000.0, "dropout": 0.5},
         lr=0.01,
