@@ -9,6 +9,7 @@ import pytest
 import torch
 from predict import make_model, make_rows
 
+from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 
 # PyTorch Geometric still compiles its helpers the old way.
@@ -27,6 +28,18 @@ def test_every_side_gives_the_same_answer(tmp_path: Path, per_row: int | None) -
     for name in sides.keys() - {"bare", "logits"}:
         found = sides[name]()
         np.testing.assert_allclose(found[0] if isinstance(found, list) else found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("per_row", [None, 3])
+def test_the_bare_side_multiplies_what_the_model_does(per_row: int | None) -> None:
+    """Without biases, and with activations that change nothing, both sides are the same numbers, call after call."""
+    model = make_model([9, 8, 4])
+    layers = [(abs(weight), np.zeros_like(bias)) for weight, bias in model.layers]
+    model = DeployedModel(layers, model.class_names)
+    x = make_rows(5, 9, per_row)
+    run = latency.bare(model, x)
+    for _ in range(2):
+        np.testing.assert_allclose(np.asarray(run()), model.logits(x), rtol=1e-5)
 
 
 def test_a_node_alone_is_answered_as_in_the_whole_graph() -> None:
