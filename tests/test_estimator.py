@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -231,6 +233,8 @@ def test_threads_and_progress(iris, few, capsys) -> None:
     quick(n_jobs=before + 1, verbose=1, epochs=0, warmup_epochs=1).fit(iris[0][:20], few[:20] % 4 % 2)
     assert torch.get_num_threads() == before
     assert "training GSSC" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="n_jobs"):
+        quick(n_jobs=0).fit(iris[0], few)
 
 
 def test_pipeline_cross_validation_grid_clone_and_pickle(iris, few, fitted) -> None:
@@ -302,3 +306,10 @@ def test_tables_that_are_refused(y, edges, message) -> None:
 def test_the_name_is_public_and_light() -> None:
     assert gssc.GSSCClassifier is GSSCClassifier
     assert "GSSCClassifier" in dir(gssc)
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.delitem(sys.modules, "gssc.estimator")
+    with pytest.raises(GsscError, match=r"sklearn is not installed: pip install 'gssc\[data\]'"):
+        import_module("gssc.estimator")

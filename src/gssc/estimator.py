@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.special import softmax
 
 from gssc.config import Config, parse_config
 from gssc.data.neighbours import nearest_neighbour_edges
@@ -27,7 +28,7 @@ from gssc.train.bilevel import BilevelTraining
 
 require("sklearn", extra="data")
 
-from scipy.special import softmax  # noqa: E402
+from joblib import effective_n_jobs  # noqa: E402  # comes with scikit-learn
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin  # noqa: E402
 from sklearn.utils import check_random_state, compute_class_weight  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
@@ -77,7 +78,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         config: settings of :class:`gssc.config.Config` as a nested dict, such as ``{"sparsifier": {"alpha": 0.2}}``;
             they go before the parameters above. Seed, threads and row normalisation stay with the parameters.
         random_state: seed or generator; with a seed, the same table gives the same model.
-        n_jobs: threads of the matrix products; None is one.
+        n_jobs: threads of the matrix products; None is one, -1 as many as there are processors.
         verbose: show a progress bar on standard error.
 
     Attributes:
@@ -294,7 +295,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             config = parse_config(config.to_dict(), self.config)
         config.train.normalize = scaling.normalize
         config.train.seed = int(rng.randint(2**31 - 1))
-        config.train.threads = self.n_jobs or 1
+        config.train.threads = effective_n_jobs(self.n_jobs)
         config.check()
         return config
 
