@@ -61,6 +61,8 @@ def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None
     assert ((edges["keep_probability"] > 0) & (edges["keep_probability"] <= 1)).all()
 
     model = DeployedModel.load(run.folder)
+    assert model.temperature == pytest.approx(metrics["calibration"]["temperature"], abs=1e-5)
+    assert 0 <= metrics["calibration"]["test_error_after"] <= 1
     logits = run.training.predict_all().numpy()
     assert np.allclose(model.logits(run.graph.features), logits, atol=1e-5)
     accuracy = (model.predict(run.graph.features) == run.graph.labels)[run.graph.test].mean()

@@ -22,11 +22,14 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from scipy.special import softmax
 
 from gssc import __version__
 from gssc.config import Config, DataConfig, parse_config, read_settings
 from gssc.data import load_dataset
+from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
+from gssc.evaluate.calibration import expected_calibration_error, fit_temperature
 from gssc.files import atomic_write, write_json
 from gssc.graph import Graph
 from gssc.train.bilevel import BilevelTraining
@@ -193,6 +196,8 @@ class Run:
             },
         }
         model = training.deployed()
+        metrics["training_labels"] = len(self.graph.train)
+        metrics["calibration"] = self._calibrate(model)
         model.metadata = {name: metrics[name] for name in ("dataset", "split", "setting", "seed", "test_accuracy")}
         model.save(self.folder)
         with torch.no_grad(), atomic_write(self.folder / "edges.npz") as temporary:
@@ -200,6 +205,25 @@ class Run:
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
+
+
+    def _calibrate(self, model: DeployedModel) -> dict[str, float | None] | None:
+        """Fit the model's temperature on validation nodes; returns the calibration error of test nodes with and without.
+
+        Nothing is done where there are no validation nodes, or several targets a node.
+        """
+        graph = self.graph
+        if graph.is_multilabel or len(graph.val) == 0:
+            return None
+        logits = self.training.predict_all().numpy()
+        model.temperature = fit_temperature(logits[graph.val], graph.labels[graph.val])
+        before, after = (softmax(logits[graph.test] / t, axis=1) for t in (1.0, model.temperature))
+        truth = graph.labels[graph.test]
+        return {
+            "temperature": round(model.temperature, 6),
+            "test_error_before": _number(expected_calibration_error(before, truth)),
+            "test_error_after": _number(expected_calibration_error(after, truth)),
+        }
 
 
 def fingerprint(graph: Graph) -> str:
