@@ -120,7 +120,8 @@ def main() -> None:
         chosen = [row for row in chosen if row["model"] in contestants]
         settled = {row["seed"] for row in chosen if row["setting"] == "cold-start"}
         same = [row for row in chosen if row["seed"] in settled]
-        put(settings, dataset, markdown(result_table(same, against="gcn")))
+        if same:
+            put(settings, dataset, markdown(result_table(same, against="gcn")))
 
 
 if __name__ == "__main__":

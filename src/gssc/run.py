@@ -208,7 +208,7 @@ class Run:
 
 
     def _calibrate(self, model: DeployedModel) -> dict[str, float | None] | None:
-        """Fit the model's temperature on validation nodes; returns the calibration error of test nodes with and without.
+        """Fit the model's temperature on validation nodes; returns the calibration error of test nodes before and after.
 
         Nothing is done where there are no validation nodes, or several targets a node.
         """

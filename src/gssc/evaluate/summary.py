@@ -90,7 +90,10 @@ def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> 
         seeds[row["seed"]] = None if row["test_accuracy"] is None else 100 * row["test_accuracy"]
     if against is not None and against not in scores:
         raise GsscError(f"--against {against!r} is not among the finished methods; {nearest(against, scores)}")
-    return ResultTable(scores, against)
+    order = dict.fromkeys(
+        method_name(row, with_sparsifier) for row in sorted(finished, key=lambda row: _place(row)[-3:])
+    )
+    return ResultTable({method: scores[method] for method in order}, against)
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
