@@ -208,7 +208,7 @@ class Run:
 
 
     def _calibrate(self, model: DeployedModel) -> dict[str, float | None] | None:
-        """Fit the model's temperature on validation nodes; returns the calibration error of test nodes before and after.
+        """Fit the model's temperature on validation nodes; returns calibration errors of test nodes.
 
         Nothing is done where there are no validation nodes, or several targets a node.
         """
