@@ -72,4 +72,4 @@ def test_recipes_load_name_their_data_and_say_what_to_expect(name: str) -> None:
     assert 0 < expected["tolerance"] <= 1.5
     reports = "".join((ROOT / "results" / f"{page}.md").read_text() for page in ("core", "baselines"))
     assert f"{expected['accuracy']:.2f} ± {expected['std']:.2f}" in reports
-    assert len(expected["seeds"]) == 5
+    assert len(expected["seeds"]) >= 3

@@ -39,7 +39,7 @@ def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.
 def unit_rows(rows: Any) -> Any:
     """Rows scaled to length one; rows of zeros stay as they are. Sparse rows stay sparse.
 
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).round(3).tolist()
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).astype(float).round(3).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
     if sp.issparse(rows):
