@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gssc.audit.edges import doubt_edges
+from gssc.audit.edges import doubt_edges, keep_shift
 from gssc.audit.pairs import PairEvidence, edge_numbers
 from gssc.audit.sketch import feature_sketch
 from gssc.graph import Graph
@@ -30,21 +30,38 @@ def test_edges_between_communities_come_first(wrong: Graph, judge) -> None:
     assert "keep_probability" not in ranking.evidence
 
 
-def test_the_sparsifier_multiplies_what_the_edge_looks_like(wrong: Graph, judge) -> None:
+def by_edge(ranking, name: str = "score") -> np.ndarray:
+    values = ranking.score if name == "score" else ranking.evidence[name]
+    return values[np.lexsort(ranking.nodes.T[::-1])]
+
+
+def test_a_sparsifier_that_keeps_all_alike_changes_nothing(wrong: Graph, judge) -> None:
     evidence = evidence_of(wrong, judge)
     alone, _ = doubt_edges(wrong, evidence, None)
-    keep = np.full(wrong.num_edges, 0.8)
-    keep[7], keep[8] = 0, np.nan
+    alike, _ = doubt_edges(wrong, evidence, np.full(wrong.num_edges, 0.3))
+    np.testing.assert_array_equal(alone.score, alike.score)
+    np.testing.assert_allclose(alone.score, 1 - alone.evidence["looks_like_edge"])
+
+
+def test_a_sparsifier_that_goes_along_makes_the_score_surer(wrong: Graph, judge) -> None:
+    evidence = evidence_of(wrong, judge)
+    alone, _ = doubt_edges(wrong, evidence, None)
+    ours = np.isin(edge_numbers(wrong.edges, 60), edge_numbers(WRONG, 60))
+    keep = np.where(ours, 0.2, 0.9)
+    keep[0] = np.nan
     both, _ = doubt_edges(wrong, evidence, keep)
+    assert (by_edge(both)[ours] > by_edge(alone)[ours]).all()
+    assert by_edge(both)[0] == by_edge(alone)[0], "an edge it never saw"
+    assert np.isnan(by_edge(both, "keep_probability")).tolist() == [True] + [False] * (wrong.num_edges - 1)
 
-    def by_edge(ranking):
-        numbers = edge_numbers(ranking.nodes.T, wrong.num_nodes)
-        return ranking.score[np.argsort(numbers)]
 
-    wanted = 1 - (1 - by_edge(alone)) * np.where(np.isnan(keep), 1, keep)
-    np.testing.assert_allclose(by_edge(both), wanted, atol=1e-9)
-    assert by_edge(both)[7] == 1
-    assert np.isnan(both.evidence["keep_probability"]).sum() == 1
+def test_what_the_sparsifier_adds_by_hand() -> None:
+    # Two groups: those with a low keep probability look like edges with chance 0.2, the others with 0.8; mean 0.5.
+    keep, looks = np.repeat([0.1, 0.9], 500), np.repeat([0.2, 0.8], 500)
+    np.testing.assert_allclose(keep_shift(keep, looks), np.repeat([-np.log(4), np.log(4)], 500), atol=0.02)
+    np.testing.assert_allclose(keep_shift(keep, np.full(1000, 0.7)), 0, atol=1e-6)
+    assert keep_shift(np.full(50, np.nan), np.full(50, 0.5)).tolist() == [0] * 50
+    assert keep_shift(np.array([0.1, 0.9]), np.array([0.1, 0.9])).tolist() == [0, 0], "too few to tell"
 
 
 def test_training_labels_and_what_the_model_says_of_the_ends_play_no_part(wrong: Graph, judge) -> None:

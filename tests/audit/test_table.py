@@ -20,7 +20,7 @@ def findings() -> Findings:
         graph=graph,
         class_names=("x", "y, z"),
         edges=edges,
-        labels=Ranking.of(np.array([[0], [1]]), np.array([-0.5, 0.5]), opinions),
+        labels=Ranking.of(np.array([[0], [1]]), np.array([0.25, 0.75]), opinions),
         predicted=np.array([0, 1, 0, 0]),
         duplicates=[DuplicateGroup(np.array([0, 2]), True, False, False)],
         isolated=np.array([3]),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from gssc.audit.findings import Ranking
 from gssc.audit.logistic import fit_logistic, log_odds
@@ -15,8 +13,7 @@ from gssc.graph import Graph
 FOLDS = 5
 MOST_FITTED = 100_000  # edges, and as many non-edges: more would not change a handful of weights
 FEWEST_FITTED = 20
-
-Step = Callable[[str], None]
+KEEP_RANGE = 1e-4, 1 - 1e-4
 
 
 def doubt_edges(
@@ -24,13 +21,19 @@ def doubt_edges(
 ) -> tuple[Ranking, list[str]]:
     r"""Every edge with a score from 0 (trusted) to 1 (doubted), and notes on how the scores came about.
 
-    .. math:: s_{ij} = 1 - \pi_{ij} M_{ij}
+    .. math:: s_{ij} = 1 - \sigma \left( \mathrm{logit}\, \pi_{ij} + \mathrm{logit}\, c(M_{ij})
+        - \mathrm{logit}\, \bar\pi \right)
 
     :math:`\pi` is the chance that a pair with this evidence is an edge of the graph and not a pair drawn at random,
     as many of one kind as of the other: a logistic regression on :data:`gssc.audit.pairs.MEASURES` says so. Nobody has
     to know which edges are wrong, and wrong edges among those it learns from only make it a little less sure. An edge
-    is scored by a regression that was fitted without it. M is the sparsifier's keep probability where there is one,
-    else 1. The model's own agreement about the two ends is shown but takes no part: training on an edge raises it.
+    is scored by a regression that was fitted without it.
+
+    M is the sparsifier's keep probability. It exists for edges alone, so that no comparison with random pairs tells
+    what it is worth. It counts as far as it goes along with the rest: :math:`c(M)` is the :math:`\pi` to be expected of
+    an edge with this M, by another regression, and :math:`\bar\pi` the mean. A sparsifier that keeps every edge alike
+    changes nothing. The model's own agreement about the two ends is shown but takes no part: training on an edge
+    raises it.
 
     Args:
         graph: its edges are scored.
@@ -39,22 +42,31 @@ def doubt_edges(
         seed: of the random pairs and of what is left out when.
     """
     measured = evidence.measure(graph.edges, are_edges=True)
+    if keep_probability is not None:
+        measured["keep_probability"] = keep_probability
     rng = np.random.default_rng(seed)
     others = random_non_edges(graph, min(graph.num_edges, MOST_FITTED), rng)
-    notes = []
     if min(graph.num_edges, others.shape[1]) < FEWEST_FITTED:
-        notes.append("too few edges, or pairs without one, to learn what an edge looks like: the model's agreement is")
-        notes[0] += " used in its place"
-        likely = measured["agreement"].astype(np.float64)
-    else:
-        likely = expit(-_held_out_odds(_inputs(measured), _inputs(evidence.measure(others, are_edges=False)), rng))
+        note = "too few edges, or pairs without one, to learn what an edge looks like: scored by the model's agreement"
+        return Ranking.of(graph.edges.T, 1 - measured["agreement"].astype(np.float64), measured), [note]
+    odds = -_held_out_odds(_inputs(measured), _inputs(evidence.measure(others, are_edges=False)), rng)
+    measured = {"looks_like_edge": expit(odds), **measured}
     if keep_probability is not None:
-        trusted = np.where(np.isnan(keep_probability), 1, keep_probability)
-        measured = {**measured, "keep_probability": keep_probability}
-    else:
-        trusted = np.ones(graph.num_edges)
-    score = np.clip(1 - likely * trusted, 0, 1)
-    return Ranking.of(graph.edges.T, score, {"looks_like_edge": likely, **measured}), notes
+        odds = odds + keep_shift(keep_probability, measured["looks_like_edge"])
+    return Ranking.of(graph.edges.T, expit(-odds), measured), []
+
+
+def keep_shift(keep_probability: np.ndarray, looks_like_edge: np.ndarray) -> np.ndarray:
+    """What the sparsifier adds to the log odds of each edge, [E]; 0 where it never saw the edge."""
+    shift = np.zeros(len(keep_probability))
+    known = np.flatnonzero(~np.isnan(keep_probability))
+    trust = logit(np.clip(keep_probability[known].astype(np.float64), *KEEP_RANGE))
+    spread = trust.std() if len(known) else 0.0
+    if len(known) < FEWEST_FITTED or spread < 1e-6:  # all the same but for rounding
+        return shift
+    inputs, wanted = ((trust - trust.mean()) / spread)[:, None], looks_like_edge[known]
+    shift[known] = log_odds(inputs, fit_logistic(inputs, wanted)) - logit(wanted.mean())
+    return shift
 
 
 def _inputs(measured: dict[str, np.ndarray]) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""Which training labels to doubt: those that held-out labels, the neighbourhood and the model speak against."""
+"""Which training labels to doubt: those that class means formed without them speak against."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 
 from gssc.audit.class_means import held_out_probabilities, margins, probabilities_by_means, spread
 from gssc.audit.findings import Ranking
@@ -18,12 +19,13 @@ def doubt_labels(
     sketch: np.ndarray,
     probabilities: np.ndarray,
 ) -> Ranking:
-    r"""Every training label with a score from -1 (trusted) to 1 (doubted).
+    r"""Every training label with a score from 0 (trusted) to 1 (doubted).
 
-    .. math:: s_i = \max_{c \ne y_i} \bar p_{ic} - \bar p_{i y_i}, \quad \bar p \propto \sqrt{p^{(1)} p^{(2)}}
+    .. math:: s_i = \frac{\max_{c \ne y_i} \bar p_{ic}}{\max_{c \ne y_i} \bar p_{ic} + \bar p_{i y_i}},
+        \quad \bar p = \sqrt{p^{(1)} p^{(2)}}
 
-    how far the best other class is ahead of the given one, by two opinions that count alike. Both compare the node's
-    features, averaged over the graph, with class means:
+    the chance of the best other class, if it is that or the given one, by two opinions that count alike. Both compare
+    the node's features, averaged over the graph, with class means:
 
     ``held_out``
         means of the labelled nodes, this one left out; see :func:`gssc.audit.class_means.held_out_probabilities`
@@ -50,14 +52,13 @@ def doubt_labels(
     unlabelled = np.setdiff1d(np.arange(len(rows)), nodes)
     if len(unlabelled):
         used["model_classes"] = probabilities_by_means(rows[nodes], labels, rows[unlabelled], probabilities[unlabelled])
-    joint = np.exp(np.mean([np.log(np.maximum(opinion, LEAST)) for opinion in used.values()], axis=0))
-    joint /= joint.sum(axis=1, keepdims=True)
-    others = joint.copy()
-    others[np.arange(len(nodes)), labels] = -1
+    logs = np.mean([np.log(np.maximum(opinion, LEAST)) for opinion in used.values()], axis=0)
+    others = logs.copy()
+    others[np.arange(len(nodes)), labels] = -np.inf
     shown = {"neighbourhood": neighbours_mean(probabilities, adjacency, nodes), "model": probabilities[nodes]}
     given = {name: opinion[np.arange(len(nodes)), labels] for name, opinion in {**used, **shown}.items()}
     evidence = {"label": labels, "suggested": others.argmax(axis=1), **given}
-    return Ranking.of(nodes[:, None], margins(joint, labels), evidence)
+    return Ranking.of(nodes[:, None], expit(margins(logs, labels)), evidence)
 
 
 def doubt_targets(

@@ -10,7 +10,7 @@ STEPS = 50
 
 
 def fit_logistic(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    r"""The weights that maximise the likelihood of 0/1 targets less half the squared weights, [k + 1].
+    r"""The weights that maximise the likelihood of the targets less half the squared weights, [k + 1].
 
     .. math:: \max_w \sum_n t_n \log \sigma_n + (1 - t_n) \log (1 - \sigma_n) - \tfrac12 \sum_{m \le k} w_m^2,
         \quad \sigma_n = \sigma(w_0 + \sum_m w_m x_{nm})
@@ -19,7 +19,7 @@ def fit_logistic(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
     Args:
         inputs: [n, k], of about unit scale.
-        targets: [n], 0 or 1.
+        targets: [n], 0 or 1, or a share between them.
     """
     design = np.column_stack([np.ones(len(inputs)), inputs]).astype(np.float64)
     penalty = np.full(design.shape[1], RIDGE)

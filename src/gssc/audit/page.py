@@ -18,14 +18,15 @@ BINS = 20
 NODES_OF_A_GROUP = 20
 
 EDGE_TEXT = """\
-The score runs from 0 to 1: one minus the chance that a pair with this evidence is an edge and not a pair drawn at
-random, times the sparsifier's keep probability where it is known. The evidence is taken as if the edge were not there;
-the model's own agreement and embedding, which training on the edge has raised, are shown and not used."""
+The score runs from 0 to 1: the chance that a pair with this evidence was drawn at random and is no edge of the graph,
+moved by the sparsifier's keep probability as far as that goes along with the rest. The evidence is taken as if the edge
+were not there; the model's own agreement and embedding, which training on the edge has raised, are shown and not
+used."""
 LABEL_TEXT = """\
-The score runs from -1 to 1: how far the best other class ("suggested") is ahead of the given one, by two opinions:
-class means of the other labelled nodes ("held out"), and of the unlabelled nodes as the model classifies them ("model
-classes"). The number below an opinion is the probability it gives to the label as it stands. What the model says of the
-node and its neighbours is shown and not used: training on the label has moved it."""
+The score runs from 0 to 1: the chance of the best other class ("suggested"), if it is that or the given one. Two
+opinions count: class means of the other labelled nodes ("held out"), and of the unlabelled nodes as the model
+classifies them ("model classes"). The number below an opinion is the probability it gives to the label as it stands.
+What the model says of the node and its neighbours is shown and not used: training on the label has moved it."""
 TARGET_TEXT = """\
 The score runs from 0 to 1: the mean distance of a node's known targets from what model and neighbourhood say."""
 
@@ -52,7 +53,7 @@ def page(findings: Findings, top: int = 200) -> str:
         "edges": graph.num_edges,
         "edges with a score above one half": int((findings.edges.score > 0.5).sum()),
         "training labels": len(findings.labels),
-        "labels that another class beats": _beaten(findings),
+        "labels with a score above one half": int((findings.labels.score > 0.5).sum()),
         "groups of duplicates": len(findings.duplicates),
         "groups with conflicting labels": conflicts,
         "isolated nodes": len(findings.isolated),
@@ -79,10 +80,6 @@ def page(findings: Findings, top: int = 200) -> str:
         isolated=_nodes("Nodes without an edge", findings, findings.isolated, top)
         + _nodes("Nodes without a feature", findings, findings.featureless, top),
     )
-
-
-def _beaten(findings: Findings) -> int:
-    return int((findings.labels.score > (0.5 if findings.graph.is_multilabel else 0)).sum())
 
 
 def _ranked(scores: np.ndarray, columns: list[Column], text: str, what: str) -> str:
@@ -128,23 +125,20 @@ def _nodes(title: str, findings: Findings, nodes: np.ndarray, most: int) -> str:
 
 def histogram(scores: np.ndarray, what: str) -> str:
     """How the scores are spread, as a drawing with a bar for each of twenty steps."""
-    low, high = min(0.0, float(np.floor(scores.min()))), 1.0
-    counts, _ = np.histogram(np.clip(scores, low, high), bins=BINS, range=(low, high))
+    counts, _ = np.histogram(scores, bins=BINS, range=(0, 1))
     width, height, tallest = 24, 120, max(int(counts.max()), 1)
     bars = []
     for place, count in enumerate(counts.tolist()):
         tall = height * count / tallest
-        left, right = (low + (high - low) * (place + side) / BINS for side in (0, 1))
         bars.append(
             f'<rect x="{place * width + 1}" y="{height - tall + 14:.1f}" width="{width - 2}" height="{tall:.1f}">'
-            f"<title>{count:,} {what} from {left:.2f} to {right:.2f}</title></rect>"
+            f"<title>{count:,} {what} from {place / BINS:.2f} to {(place + 1) / BINS:.2f}</title></rect>"
         )
         if count:
             middle, above = (place + 0.5) * width, height - tall + 10
             bars.append(f'<text x="{middle}" y="{above:.1f}" text-anchor="middle">{_short(count)}</text>')
     axis = "".join(
-        f'<text x="{share * BINS * width}" y="{height + 28}" text-anchor="{anchor}">'
-        f"{low + (high - low) * share:g}</text>"
+        f'<text x="{share * BINS * width}" y="{height + 28}" text-anchor="{anchor}">{share:g}</text>'
         for share, anchor in ((0, "start"), (0.5, "middle"), (1, "end"))
     )
     size = f'viewBox="0 0 {BINS * width} {height + 34}" width="{BINS * width}"'
