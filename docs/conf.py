@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -22,11 +23,14 @@ version = release = gssc.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "_ext"]
+html_static_path = ["_static"]
 html_theme = "furo"
 html_title = "gssc"
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
+# The files of results/ have levels of their own.
+suppress_warnings = ["myst.header"]
 smartquotes = False
 
 # Some docstrings mark code with single backticks, some with double ones.
@@ -49,7 +53,22 @@ class GeneratedTable(SphinxDirective):
         return self.parse_text_to_nodes(tables.KINDS[self.arguments[0]](*self.arguments[1:]))
 
 
+class Results(SphinxDirective):
+    """``{gssc-results}`` puts every file of the folder ``results`` on the page, each as a section."""
+
+    def run(self) -> list:
+        """Read whatever the folder holds at the time."""
+        self.env.note_reread()
+        texts = []
+        for path in sorted((HERE.parent / "results").glob("*.md")):
+            self.env.note_dependency(str(path))
+            # Titles go down one level, below that of the page; a run of # within a block of code is none of ours.
+            texts.append(re.sub(r"^(#+ )", r"#\1", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
+        return self.parse_text_to_nodes("\n\n".join(texts), allow_section_headings=True)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Make the directive known."""
+    """Make the directives known."""
     app.add_directive("gssc-table", GeneratedTable)
+    app.add_directive("gssc-results", Results)
     return {"parallel_read_safe": True}
