@@ -206,7 +206,6 @@ class Run:
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
 
-
     def _calibrate(self, model: DeployedModel) -> dict[str, float | None] | None:
         """Fit the model's temperature on validation nodes; returns calibration errors of test nodes.
 
