@@ -1,7 +1,7 @@
 """Messages along weighted edges: normalised once a graph, spread by the fastest product there is on a CPU.
 
 PyTorch Geometric gathers one row an edge and scatters it again. With edges sorted by target, the same sum is an
-``embedding_bag``: on Cora and Squirrel 15 to 90 times faster, and the rows of all edges are never held at once. The
+``embedding_bag``: on Cora and Squirrel 8 to 100 times faster, and the rows of all edges are never held at once. The
 tests compare the results with PyTorch Geometric's layers.
 """
 
