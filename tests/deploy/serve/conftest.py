@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import os
@@ -142,7 +143,14 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Served]]:
         command = [sys.executable, "-m", "gssc", "serve", *map(str, arguments), "--port", "0"]
         environment = {**os.environ, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell that runs the tests in the background makes them, and so the server, deaf to SIGINT.
+            preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
         assert process.stderr is not None
         output: list[str] = []
