@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from gssc.features import SparseRows
-from gssc.models.base import NodeModel
+from gssc.models.base import NodeModel, TrainingGraph
 from gssc.models.registry import model_entry
 
 NAMES = ["gcn", "gat", "sage", "sgc", "appnp", "dagnn", "h2gcn", "sign", "glognn"]
@@ -134,7 +134,7 @@ class TestEveryModel:
         optimizer = torch.optim.Adam(model.parameter_groups(0.0), lr=0.05)
         for _ in range(60):
             model.train()
-            for loss in model.losses(rows, edges, None, labels, torch.arange(12), rng):
+            for loss in model.losses(TrainingGraph(rows, edges, None, labels, torch.arange(12)), rng):
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

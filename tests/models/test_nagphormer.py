@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import torch
 
 from gssc.features import SparseRows
+from gssc.models.base import TrainingGraph
 from gssc.models.nagphormer import NAGphormer, laplacian_positions
 
 PATH = torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]])  # 0 - 1 - 2 - 3
@@ -66,10 +67,18 @@ def test_predicting_in_batches_changes_nothing() -> None:
 def test_batches_cover_every_training_node_once() -> None:
     model = small(batch_size=2, dropout=0.0, attention_dropout=0.0)
     labels, train = torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1, 3])
-    losses = list(model.losses(ROWS, PATH, None, labels, train, np.random.default_rng(0)))
+    losses = list(model.losses(TrainingGraph(ROWS, PATH, None, labels, train), np.random.default_rng(0)))
     whole = torch.nn.functional.cross_entropy(model(ROWS, PATH)[train], labels[train], reduction="sum")
     assert len(losses) == 2
     torch.testing.assert_close(2 * losses[0] + losses[1], whole)
+
+
+def test_feature_values_are_dropped_in_training_only() -> None:
+    model = small(input_dropout=0.5)
+    plain = small().tokens(ROWS, PATH, None)
+    assert torch.equal(model.tokens(ROWS, PATH, None), plain)
+    torch.manual_seed(0)
+    assert not torch.equal(model.train().tokens(ROWS, PATH, None), plain)
 
 
 def test_sparse_rows_give_the_same() -> None:

@@ -7,6 +7,7 @@ GSSC paper) and "fixed-0" to "fixed-9" (48/32/20, Table 2).
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from gssc.data.coauthor import authors_split_files, read_authors_split
 from gssc.data.entry import SEEDED_SPLITS, Dataset, File, FilePaths, RawGraph
@@ -28,7 +29,8 @@ def load(files: FilePaths, seed: int = 0) -> RawGraph:
     path = next(path for name, path in files.items() if name.endswith(".npz"))
     with np.load(path, allow_pickle=False) as archive:
         masks = [archive[f"{part}_masks"] for part in ("train", "val", "test")]
-        raw = RawGraph(archive["node_features"], archive["edges"].T, archive["node_labels"].astype(np.int64))
+        words = sp.csr_matrix(archive["node_features"])  # less than one value in a hundred is not zero
+        raw = RawGraph(words, archive["edges"].T, archive["node_labels"].astype(np.int64))
     raw.splits = {f"fixed-{k}": from_masks(*(mask[k] for mask in masks)) for k in range(len(masks[0]))}
     if "train_index.npy" in files:
         raw.splits["authors"] = read_authors_split(files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +37,29 @@ class Recipe:
     warmup: int = 50
     select: str = "accuracy"
 
+    def at_most(self, epochs: int) -> Recipe:
+        """The same with fewer epochs; 0 leaves it as it is."""
+        return replace(self, epochs=min(self.epochs, epochs)) if epochs else self
+
+
+@dataclass(frozen=True)
+class TrainingGraph:
+    """What one epoch of training sees.
+
+    Args:
+        rows: feature rows of all nodes.
+        edge_index: both directions of every edge, [2, P], no self-loops.
+        edge_weight: [P], all one if None; zero is no edge.
+        labels: of all nodes, [N]; only those of ``train`` may be looked at.
+        train: nodes with a label to learn from.
+    """
+
+    rows: Rows
+    edge_index: Tensor
+    edge_weight: Tensor | None
+    labels: Tensor
+    train: Tensor
+
 
 class NodeModel(nn.Module):
     """Logits of every node, from feature rows and (where it passes messages) edges.
@@ -66,17 +89,10 @@ class NodeModel(nn.Module):
         """
         raise NotImplementedError
 
-    def losses(
-        self,
-        rows: Rows,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        labels: Tensor,
-        train: Tensor,
-        rng: np.random.Generator,
-    ) -> Iterator[Tensor]:
+    def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """The losses of one epoch; the loop takes a step after each, before it asks for the next."""
-        yield F.cross_entropy(self(rows, edge_index, edge_weight)[train], labels[train])
+        logits = self(graph.rows, graph.edge_index, graph.edge_weight)
+        yield F.cross_entropy(logits[graph.train], graph.labels[graph.train])
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """What the optimiser gets; a paper that decays only some weights says so here."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.models.base import NodeModel, Recipe
+from gssc.models.base import NodeModel, Recipe, TrainingGraph
 from gssc.models.row_batch import rows_of
 
 
@@ -88,23 +88,15 @@ class GLNN(NodeModel):
             hidden = layer(F.dropout(F.relu(norm(hidden)), self.dropout, self.training))
         return hidden
 
-    def losses(
-        self,
-        rows: Rows,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        labels: Tensor,
-        train: Tensor,
-        rng: np.random.Generator,
-    ) -> Iterator[Tensor]:
+    def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """One loss a batch of nodes; labels, where they count, are all of them in every batch."""
         assert self.soft_labels is not None, "learn_from comes first"
-        order = rng.permutation(len(labels))
-        labelled = rows_of(rows, train.numpy()) if self.label_weight else None
+        order = rng.permutation(len(graph.labels))
+        labelled = rows_of(graph.rows, graph.train.numpy()) if self.label_weight else None
         for nodes in np.array_split(order, -(-len(order) // self.batch_size)):
             target = self.soft_labels[torch.from_numpy(nodes)]
-            answers = self(rows_of(rows, nodes)).log_softmax(1)
+            answers = self(rows_of(graph.rows, nodes)).log_softmax(1)
             loss = (1 - self.label_weight) * F.kl_div(answers, target, reduction="batchmean")
             if labelled is not None:
-                loss = loss + self.label_weight * F.cross_entropy(self(labelled), labels[train])
+                loss = loss + self.label_weight * F.cross_entropy(self(labelled), graph.labels[graph.train])
             yield loss

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.models.base import NodeModel, Recipe
+from gssc.models.base import NodeModel, Recipe, TrainingGraph
 from gssc.models.recent import Recent
 from gssc.models.row_batch import rows_of
 
@@ -81,20 +81,13 @@ class GraphMLP(NodeModel):
         """Logits of the rows; the edges are not looked at."""
         return self.head(self.embed(rows))
 
-    def losses(
-        self,
-        rows: Rows,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        labels: Tensor,
-        train: Tensor,
-        rng: np.random.Generator,
-    ) -> Iterator[Tensor]:
+    def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """One loss: that of a batch of labelled nodes and random others."""
-        adjacency = smoothed_adjacency(edge_index, edge_weight, rows.shape[0])
-        labelled, nodes = self.draw_batch(train.numpy(), rows.shape[0], rng)
-        embedded = self.embed(rows_of(rows, nodes))
-        known = F.cross_entropy(self.head(embedded[: len(labelled)]), labels[torch.from_numpy(labelled)])
+        count = graph.rows.shape[0]
+        adjacency = smoothed_adjacency(graph.edge_index, graph.edge_weight, count)
+        labelled, nodes = self.draw_batch(graph.train.numpy(), count, rng)
+        embedded = self.embed(rows_of(graph.rows, nodes))
+        known = F.cross_entropy(self.head(embedded[: len(labelled)]), graph.labels[torch.from_numpy(labelled)])
         yield known + self.alpha * neighbour_contrast(embedded, powers_among(adjacency, nodes, self.order), self.tau)
 
     def draw_batch(self, train: np.ndarray, num_nodes: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

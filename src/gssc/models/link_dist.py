@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.models.base import NodeModel, Recipe
+from gssc.models.base import NodeModel, Recipe, TrainingGraph
 from gssc.models.blocks import dropout_mask
 from gssc.models.row_batch import rows_of
 
@@ -79,23 +79,16 @@ class LinkDist(NodeModel):
         hidden = self.middle(projected, rng)
         return self.own(hidden, rng), self.neighbour(hidden, rng)
 
-    def losses(
-        self,
-        rows: Rows,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        labels: Tensor,
-        train: Tensor,
-        rng: np.random.Generator,
-    ) -> Iterator[Tensor]:
+    def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """One loss a batch of directed edges, over all edges that are there."""
-        edges = (edge_index if edge_weight is None else edge_index[:, edge_weight > 0]).numpy()
+        labels, weighed = graph.labels, graph.edge_weight
+        edges = (graph.edge_index if weighed is None else graph.edge_index[:, weighed > 0]).numpy()
         if edges.shape[1] < 2:  # batch norm needs two rows
             return
         known = torch.full_like(labels, -1)
-        known[train] = labels[train]
+        known[graph.train] = labels[graph.train]
         labelled_ends = (known >= 0).numpy()[edges].mean()
-        labelled_nodes = len(train) / len(labels)
+        labelled_nodes = len(graph.train) / len(labels)
         weights = class_weights(known, edges, self.outputs)
         order = rng.permutation(edges.shape[1])
         for part in np.array_split(order, -(-len(order) // self.batch_size)):
@@ -103,7 +96,7 @@ class LinkDist(NodeModel):
             if self.contrast:
                 ends.append(rng.integers(0, len(labels), len(part)))
             nodes, places = np.unique(np.concatenate(ends), return_inverse=True)
-            projected = self.first(rows_of(rows, nodes))
+            projected = self.first(rows_of(graph.rows, nodes))
             heads = [self.both_heads(projected[place], rng) for place in torch.from_numpy(places).split(len(part))]
             targets = [known[torch.from_numpy(end)] for end in ends]
             loss = self.edge_loss(heads, targets, weights, 1 - labelled_ends)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +13,8 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows, product
-from gssc.models.base import NodeModel, Recipe
+from gssc.models.base import NodeModel, Recipe, TrainingGraph
+from gssc.models.dropout import drop_entries
 from gssc.models.propagation import normalized
 from gssc.models.recent import Recent
 
@@ -38,15 +38,21 @@ class NAGphormer(NodeModel):
         heads: attention heads.
         dropout: share dropped after attention and after the feed-forward part.
         attention_dropout: share of attention weights dropped.
-        input_dropout: share of the projected features dropped; not in the paper.
+        input_dropout: share of feature values dropped in training; not in the paper.
         positions: eigenvectors of the normalised Laplacian that are added to the features, 0 for none. They are worked
             out once an edge set, of the edges whose weight is not zero, and carry no gradient.
         batch_size: nodes a step, in training and prediction.
     """
 
-    recipe = Recipe(epochs=500, patience=100, lr=0.001, weight_decay=1e-5)
-
-    recipes: ClassVar[dict[str, Recipe]] = {}
+    # With 7 hops, dropout 0.1 and weight decay 1e-5, nearer the released program, validation accuracy on Cora's public
+    # split was two points lower; these were chosen there, by validation accuracy, on two seeds.
+    recipe = Recipe(
+        model={"hops": 10, "dropout": 0.5, "input_dropout": 0.8},
+        epochs=500,
+        patience=60,
+        lr=0.001,
+        weight_decay=5e-3,
+    )
 
     def __init__(
         self,
@@ -87,28 +93,20 @@ class NAGphormer(NodeModel):
         tokens = self.tokens(rows, edge_index, edge_weight)
         return torch.cat([self.classify(part) for part in tokens.split(self.batch_size)])
 
-    def losses(
-        self,
-        rows: Rows,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        labels: Tensor,
-        train: Tensor,
-        rng: np.random.Generator,
-    ) -> Iterator[Tensor]:
+    def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """One loss a batch of training nodes: the encoder needs no other node's tokens."""
-        order = train[torch.from_numpy(rng.permutation(len(train)))]
+        order = graph.train[torch.from_numpy(rng.permutation(len(graph.train)))]
         for nodes in order.split(self.batch_size):
-            tokens = self.tokens(rows, edge_index, edge_weight, nodes)
-            yield F.cross_entropy(self.classify(tokens), labels[nodes])
+            tokens = self.tokens(graph.rows, graph.edge_index, graph.edge_weight, nodes)
+            yield F.cross_entropy(self.classify(tokens), graph.labels[nodes])
 
     def tokens(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None, nodes: Tensor | None = None) -> Tensor:
         """Hops 0 to K of these nodes, or of all, [n, K + 1, hidden]."""
         messages = normalized(edge_index, edge_weight, rows.shape[0])
-        hop = product(rows, self.first.weight)  # the bias is every token's own: it is not spread
+        kept = drop_entries(rows, self.input_dropout, self.training)
+        hop = product(kept, self.first.weight)  # the bias is every token's own: it is not spread
         if self.place is not None:
             hop = hop + self.place(laplacian_positions(edge_index, edge_weight, rows.shape[0], self.positions))
-        hop = F.dropout(hop, self.input_dropout, self.training)
         hops = []
         for step in range(self.hops + 1):
             hop = messages(hop) if step else hop

@@ -39,9 +39,7 @@ def fit_model(
     Returns:
         The student's outcome, with the seconds of both and the edges of the teacher.
     """
-    recipe = recipe or supervised.recipe_for(name, graph.name, graph.split)
-    if max_epochs:
-        recipe = replace(recipe, epochs=min(recipe.epochs, max_epochs))
+    recipe = (recipe or supervised.recipe_for(name, graph.name, graph.split)).at_most(max_epochs)
     student = SupervisedTraining(name, graph, None, seed, recipe)
     assert isinstance(student.model, GLNN)
     # The teacher is given what training may see as its whole graph: else, in the inductive setting, its answers about

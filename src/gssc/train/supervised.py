@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,12 @@ from gssc.errors import GsscError
 from gssc.evaluate.metrics import accuracy, log_loss
 from gssc.features import FeatureTable, Rows
 from gssc.graph import Graph
-from gssc.models.base import NodeModel, Recipe
+from gssc.models.base import NodeModel, Recipe, TrainingGraph
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train.checkpoint import module_state
 from gssc.train.losses import pseudo_label_agreement
+from gssc.train.memory import reuse_freed_memory
 from gssc.train.optimize import adam, descend
 from gssc.train.outcome import Outcome
 from gssc.train.pairing import training_way
@@ -41,9 +42,7 @@ def fit_model(
     max_epochs: int = 0,
 ) -> Outcome:
     """Train a model of the registry by its own paper's settings, or by ``recipe``; 0 epochs are as many as it says."""
-    recipe = recipe or recipe_for(name, graph.name, graph.split)
-    if max_epochs:
-        recipe = replace(recipe, epochs=min(recipe.epochs, max_epochs))
+    recipe = (recipe or recipe_for(name, graph.name, graph.split)).at_most(max_epochs)
     return SupervisedTraining(name, graph, sparsifier, seed, recipe).fit(on_epoch)
 
 
@@ -74,6 +73,7 @@ class SupervisedTraining:
         kind: type[NodeModel] = model_entry(name).load()
         self.recipe = recipe or recipe_for(name, graph.name, graph.split)
         self.rng = np.random.Generator(np.random.SFC64(seed))
+        reuse_freed_memory()
 
         seen, seen_nodes = graph.training_view()
         self.seen_nodes = torch.from_numpy(seen_nodes)
@@ -90,7 +90,7 @@ class SupervisedTraining:
             self.preparing = time.perf_counter() - started
             self.torch_rng = torch.get_rng_state()
         groups = self.model.parameter_groups(self.recipe.weight_decay)
-        self.optimizer = torch.optim.Adam(groups, lr=self.recipe.lr)
+        self.optimizer = torch.optim.Adam(groups, lr=self.recipe.lr, fused=True)
         learned = list(self.sparsifier.parameters())
         self.sparsifier_optimizer = adam(learned, settings) if learned else None
         self.every_edge = both_directions(self.sparsifier.edges)
@@ -143,9 +143,9 @@ class SupervisedTraining:
         """The steps of one epoch; returns the mean gradient of the losses by the edge weights."""
         self.model.train()
         leaf = weights.detach().requires_grad_(self.way == "loss")
-        edge_index, edge_weight = self.messages(leaf)
+        graph = TrainingGraph(self.rows, *self.messages(leaf), self.labels, self.train)
         steps = 0
-        for loss in self.model.losses(self.rows, edge_index, edge_weight, self.labels, self.train, self.rng):
+        for loss in self.model.losses(graph, self.rng):
             # The weights are a leaf, so that several steps an epoch can share one sample of the subgraph.
             descend(loss, self.optimizer)
             steps += 1
