@@ -50,7 +50,7 @@ PUBLISHED = {
 
 
 def beside_published(rows: list[dict[str, Any]], datasets: list[str]) -> str:
-    """One line a method: ours, the published value, the difference, seconds a run."""
+    """One line a method: ours, the published value, the difference, how many runs."""
     table = result_table(rows)
     head = ["method"]
     for dataset in datasets:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from scipy.special import softmax
 
@@ -19,7 +18,7 @@ from gssc.config import Config, parse_config
 from gssc.data.neighbours import nearest_neighbour_edges
 from gssc.data.plain_table import Scaling, encode_labels, held_out
 from gssc.deploy import DeployedModel
-from gssc.deploy.forward import BLOCK_ROWS, LEAKY_SLOPE
+from gssc.deploy.double import in_double
 from gssc.errors import GsscError
 from gssc.evaluate.calibration import expected_calibration_error, fit_temperature
 from gssc.extras import require
@@ -326,7 +325,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         model = training.deployed()
         self.model_ = replace(model, layers=[scaling.folded(model.layers[0]), *model.layers[1:]])
         self.edge_keep_probability_ = _by_column(training, self.edge_index_, features.shape[0])
-        logits = self._through(features, len(self.model_.layers))
+        logits = in_double(self.model_, features, len(self.model_.layers))
         self._calibrate(logits[training.graph.val], codes[training.graph.val])
         self.transduction_ = self.classes_[np.where(codes >= 0, codes, logits.argmax(axis=1))]
 
@@ -345,29 +344,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     def _pass(self, rows: Any, last: int) -> np.ndarray:
         check_is_fitted(self)
         rows = validate_data(self, rows, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._through(rows, len(self.model_.layers) + last + 1)
-
-    def _through(self, rows: Any, depth: int) -> np.ndarray:
-        """Rows through the first layers of the model, in double precision.
-
-        A row then has the same result, to the last digits anyone looks at, alone and among others. The deployed model
-        computes in single precision, and faster.
-        """
-        blocks = [self._block(rows[start : start + BLOCK_ROWS], depth) for start in range(0, rows.shape[0], BLOCK_ROWS)]
-        return np.concatenate(blocks)
-
-    def _block(self, rows: Any, depth: int) -> np.ndarray:
-        hidden = rows.astype(np.float64)
-        if self.model_.normalize == "row":
-            sums = np.asarray(abs(hidden).sum(axis=1)).ravel()
-            factors = 1 / np.where(sums == 0, 1.0, sums)
-            hidden = sp.diags(factors) @ hidden if sp.issparse(hidden) else hidden * factors[:, None]
-        slope = LEAKY_SLOPE if self.model_.activation == "leaky_relu" else 0.0
-        for number, (weight, bias) in enumerate(self.model_.layers[:depth], start=1):
-            hidden = hidden @ weight.T.astype(np.float64) + bias
-            if number < len(self.model_.layers):
-                hidden = np.maximum(hidden, slope * hidden)
-        return np.asarray(hidden)
+        return in_double(self.model_, rows, len(self.model_.layers) + last + 1)
 
     def _column(self, number: int) -> str:
         return repr(self.feature_names_in_[number]) if hasattr(self, "feature_names_in_") else str(number)

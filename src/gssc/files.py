@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: atomic writes and digests."""
+"""Files that are either whole or not there: a look before the work, atomic writes, digests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gssc.errors import GsscError
+from gssc.extras import require
 
 
 @contextmanager
@@ -48,6 +49,22 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+def check_output(path: str | Path, suffixes: Iterable[str], overwrite: bool = False) -> Path:
+    """Say before the work, not after it, that a result could not be written to ``path``."""
+    path, suffix = Path(path), Path(path).suffix.lower()
+    if suffix not in suffixes:
+        raise GsscError(f"cannot write {path}: its name must end in one of {', '.join(suffixes)}")
+    if path.is_dir():
+        raise GsscError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise GsscError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.exists() and not overwrite:
+        raise GsscError(f"{path} exists already: choose another name or add --overwrite")
+    if suffix == ".parquet":
+        require("pyarrow", extra="tables")
+    return path
 
 
 def sha256(path: str | Path) -> str:

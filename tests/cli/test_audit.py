@@ -78,7 +78,7 @@ def test_an_existing_file_is_kept_unless_told(trained: Path, tmp_path: Path, cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "--out", "audit.pdf"], "must end in .html or .csv"),
+        (["run", "--out", "audit.pdf"], "must end in one of .html, .csv"),
         (["run", "--out", "nowhere/audit.csv"], "there is no folder"),
         (["run", "--out", "audit.csv", "--top", "0"], "--top is 0"),
         (["run", "--out", "audit.csv", "--seed", "-1"], "--seed is -1"),

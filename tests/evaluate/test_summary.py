@@ -6,9 +6,10 @@ import pyarrow.parquet
 import pytest
 
 from gssc.errors import GsscError
-from gssc.evaluate.export import check_export, export_rows, markdown
+from gssc.evaluate.export import WRITERS, export_rows, markdown
 from gssc.evaluate.store import COLUMNS
 from gssc.evaluate.summary import result_table
+from gssc.files import check_output
 
 
 def rows(scores, **changes):
@@ -84,7 +85,7 @@ def test_ranks_over_several_data_sets():
 def test_exports(tmp_path, ending):
     path = tmp_path / f"out.{ending}"
     made = rows(SCORES)
-    export_rows(check_export(path), made)
+    export_rows(check_output(path, WRITERS), made)
     if ending == "parquet":
         assert pyarrow.parquet.read_table(path).to_pylist() == [{name: row[name] for name in COLUMNS} for row in made]
     elif ending == "csv":
@@ -100,12 +101,12 @@ def test_exports(tmp_path, ending):
         assert r"gcn+drop\_edge & \underline{71.03 $\pm$ 0.78} \\" in text
         assert text.count("{") == text.count("}")
     with pytest.raises(GsscError, match="--overwrite"):
-        check_export(path)
+        check_output(path, WRITERS)
 
 
 def test_an_unknown_ending(tmp_path):
     with pytest.raises(GsscError, match=r"\.parquet, \.csv, \.md, \.tex"):
-        check_export(tmp_path / "out.xlsx")
+        check_output(tmp_path / "out.xlsx", WRITERS)
 
 
 def test_markdown_of_one_method_names_no_test():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gssc.errors import GsscError
+from gssc.files import check_output
 
 if TYPE_CHECKING:
     from gssc.audit import Findings
@@ -44,7 +44,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> None:
     """Audit, write, and show the worst."""
-    out = check_output(args.out, args.overwrite)
+    out = check_output(args.out, SUFFIXES, args.overwrite)
     if args.top < 1:
         raise GsscError(f"--top is {args.top}; it must be at least 1")
     if args.seed < 0:
@@ -68,20 +68,6 @@ def run(args: Any) -> None:
         else:
             write_page(out, findings, args.top)
     show(findings, f"{time.perf_counter() - started:.1f} s, written to {out}")
-
-
-def check_output(path: str | Path, overwrite: bool) -> Path:
-    """Say before the work, not after it, that the findings could not be written."""
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise GsscError(f"cannot write {path}: its name must end in {' or '.join(SUFFIXES)}")
-    if path.is_dir():
-        raise GsscError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise GsscError(f"cannot write {path}: there is no folder {path.parent}")
-    if path.exists() and not overwrite:
-        raise GsscError(f"{path} exists already: choose another name or add --overwrite")
-    return path
 
 
 def show(findings: Findings, caption: str) -> None:

@@ -59,13 +59,14 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> None:
     """Run what is missing, show the table, export."""
-    from gssc.evaluate.export import check_export, export_rows
+    from gssc.evaluate.export import WRITERS, export_rows
     from gssc.evaluate.store import Store
+    from gssc.files import check_output
 
     if args.list:
         show_lists()
         return
-    export = check_export(args.export, args.overwrite) if args.export else None
+    export = check_output(args.export, WRITERS, args.overwrite) if args.export else None
     store = Store(Path(args.store))
     if args.models or args.datasets:
         rows = run_sweep(args, store)

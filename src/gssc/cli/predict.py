@@ -36,9 +36,10 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any) -> None:
     """Load, predict, write, and show a summary."""
     from gssc.deploy import DeployedModel, read_rows, write_predictions
-    from gssc.deploy.tables import check_output
+    from gssc.deploy.tables import WRITERS
+    from gssc.files import check_output
 
-    check_output(args.out, args.overwrite)
+    check_output(args.out, WRITERS, args.overwrite)
     model = DeployedModel.load(args.run)
     rows = read_rows(args.rows, model.feature_names)
     start = time.perf_counter()

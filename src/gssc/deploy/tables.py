@@ -9,27 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from gssc.deploy.model import DeployedModel
-from gssc.errors import GsscError
-from gssc.extras import require
-from gssc.files import atomic_write
+from gssc.files import atomic_write, check_output
 
 LABEL_SEPARATOR = ";"
-
-
-def check_output(path: str | Path, overwrite: bool = False) -> Path:
-    """Say before the work, not after it, that a result could not be written to ``path``."""
-    path = Path(path)
-    if path.suffix.lower() not in _WRITERS:
-        raise GsscError(f"cannot write {path}: its name must end in one of {', '.join(_WRITERS)}")
-    if path.is_dir():
-        raise GsscError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise GsscError(f"cannot write {path}: there is no folder {path.parent}")
-    if path.exists() and not overwrite:
-        raise GsscError(f"{path} exists already: choose another name or add --overwrite")
-    if path.suffix.lower() == ".parquet":
-        require("pyarrow", extra="tables")
-    return path
 
 
 def write_predictions(
@@ -45,11 +27,11 @@ def write_predictions(
     arrays are ``id`` or ``row``, ``prediction``, ``probability`` [rows, classes] and ``class_names``. Of a
     multi-label model, ``prediction`` names every task with a probability of at least one half, joined by ``;``.
     """
-    path = check_output(path, overwrite)
+    path = check_output(path, WRITERS, overwrite)
     key = "row" if ids is None else "id"
     ids = np.arange(len(probabilities)) if ids is None else ids
     with atomic_write(path) as temporary:
-        _WRITERS[path.suffix.lower()](temporary, key, ids, predicted_names(model, probabilities), probabilities, model)
+        WRITERS[path.suffix.lower()](temporary, key, ids, predicted_names(model, probabilities), probabilities, model)
 
 
 def predicted_names(model: DeployedModel, probabilities: np.ndarray) -> np.ndarray:
@@ -99,7 +81,7 @@ def _write_npz(
     np.savez_compressed(path, allow_pickle=False, **arrays)
 
 
-_WRITERS: dict[str, Callable[[Path, str, np.ndarray, np.ndarray, np.ndarray, DeployedModel], None]] = {
+WRITERS: dict[str, Callable[[Path, str, np.ndarray, np.ndarray, np.ndarray, DeployedModel], None]] = {
     ".parquet": _write_parquet,
     ".csv": _write_csv,
     ".npz": _write_npz,

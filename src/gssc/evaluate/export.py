@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gssc.errors import GsscError
 from gssc.evaluate.store import COLUMNS
 from gssc.evaluate.summary import ResultTable, result_table
 from gssc.extras import require
@@ -16,25 +15,11 @@ from gssc.files import atomic_write
 Rows = Sequence[dict[str, Any]]
 
 
-def check_export(path: str | Path, overwrite: bool = False) -> Path:
-    """Say before the work, not after it, that nothing could be written to ``path``."""
-    path = Path(path)
-    if path.suffix.lower() not in _WRITERS:
-        raise GsscError(f"cannot write {path}: its name must end in one of {', '.join(_WRITERS)}")
-    if not path.parent.is_dir():
-        raise GsscError(f"cannot write {path}: there is no folder {path.parent}")
-    if path.exists() and not overwrite:
-        raise GsscError(f"{path} exists already: choose another name or add --overwrite")
-    if path.suffix.lower() == ".parquet":
-        require("pyarrow", extra="tables")
-    return path
-
-
 def export_rows(path: str | Path, rows: Rows, against: str | None = None) -> None:
     """Write runs, or a table of their means, by the ending of the name."""
     path = Path(path)
     with atomic_write(path) as temporary:
-        _WRITERS[path.suffix.lower()](temporary, rows, against)
+        WRITERS[path.suffix.lower()](temporary, rows, against)
 
 
 def _parquet(path: Path, rows: Rows, against: str | None) -> None:
@@ -100,7 +85,7 @@ def _escaped(text: str) -> str:
     return text
 
 
-_WRITERS: dict[str, Callable[[Path, Rows, str | None], None]] = {
+WRITERS: dict[str, Callable[[Path, Rows, str | None], None]] = {
     ".parquet": _parquet,
     ".csv": _csv,
     ".md": _markdown,

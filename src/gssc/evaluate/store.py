@@ -42,7 +42,6 @@ COLUMNS = {
     "finished_at": "TEXT NOT NULL",
 }
 WAIT_SECONDS = 60
-NOT_A_DATABASE = ("file is not a database", "malformed")
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -110,16 +109,13 @@ class Listener(Protocol):
 
 
 class Silence:
-    """Hears nothing."""
+    """Does nothing about what it hears."""
 
-    def started(self, job: Job) -> None:
-        """A run begins."""
+    def started(self, job: Job) -> None: ...
 
-    def ended(self, job: Job, row: dict[str, Any]) -> None:
-        """A run is in the store."""
+    def ended(self, job: Job, row: dict[str, Any]) -> None: ...
 
-    def found(self, job: Job) -> None:
-        """Another process has done it."""
+    def found(self, job: Job) -> None: ...
 
 
 def run_job(job: Job) -> dict[str, Any]:
@@ -128,13 +124,11 @@ def run_job(job: Job) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     _forget_peak_memory()
-    started = time.perf_counter()
     outcome, noise = job.cell.run(job.sparsifier)
     return {
         "val_accuracy": outcome.val_accuracy,
         "test_accuracy": outcome.test_accuracy,
         "seconds": round(outcome.seconds, 3),
-        "wall_seconds": round(time.perf_counter() - started, 3),
         "epochs": outcome.epochs,
         "edges_kept": outcome.edges_kept,
         "edges_total": outcome.edges_total,
