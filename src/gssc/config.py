@@ -47,8 +47,6 @@ class ModelConfig:
         hidden: width F of every hidden layer.
         layers: number of hidden layers L; the deployed model is L + 1 matrix products.
         dropout: share of hidden units dropped in training, in steps of 1/256.
-        input_dropout: share of feature values dropped in training, in steps of 1/256; neither the text nor the
-            released program drops any.
         activation: ``leaky_relu`` (released program) or ``relu`` (text).
         block: ``norm_first`` is batch norm, activation, dropout (released program);
             ``activation_first`` is activation, batch norm, dropout (text).
@@ -68,7 +66,6 @@ class ModelConfig:
     hidden: int = 256
     layers: int = 2
     dropout: float = 0.5
-    input_dropout: float = 0.0
     activation: Literal["leaky_relu", "relu"] = "leaky_relu"
     block: Literal["norm_first", "activation_first"] = "norm_first"
     head_blocks: Literal["separate", "shared"] = "separate"
@@ -256,7 +253,6 @@ RANGES = {
     "model.hidden": (1, math.inf),
     "model.layers": (1, math.inf),
     "model.dropout": (0, 0.99),
-    "model.input_dropout": (0, 0.99),
     "model.mix_hidden": (1, math.inf),
     "model.mix_floor": (0, 1),
     "objective.smoothness_weight": (0, math.inf),

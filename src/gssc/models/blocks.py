@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.config import ModelConfig
-from gssc.features import Rows, SparseRows
 
 LEAKY_SLOPE = 0.01
 NORM_EPS = 1e-5
@@ -178,21 +176,6 @@ def dropout_mask(shape: torch.Size, rate: float, rng: np.random.Generator) -> Te
         return mask.view(shape)
     mask = torch.from_numpy(_random_bytes(shape.numel(), rng)).float()
     return mask.ge_(cut).mul_(256 / (256 - cut)).view(shape)
-
-
-def drop_values(rows: Rows, rate: float, rng: np.random.Generator | None) -> Rows:
-    """Feature rows with a share of their values dropped and the others scaled up; as they are without a generator."""
-    cut = round(rate * 256)
-    if rng is None or cut <= 0:
-        return rows
-    if isinstance(rows, Tensor):
-        mask = dropout_mask(rows.shape, rate, rng)
-        return rows if mask is None else rows * mask
-    matrix = rows.matrix
-    kept = np.flatnonzero(_random_bytes(matrix.nnz, rng) >= cut)
-    values = matrix.data[kept] * np.float32(256 / (256 - cut))
-    ends = np.searchsorted(kept, matrix.indptr).astype(matrix.indptr.dtype)
-    return SparseRows(sp.csr_matrix((values, matrix.indices[kept], ends), matrix.shape))
 
 
 def _random_bytes(count: int, rng: np.random.Generator) -> np.ndarray:

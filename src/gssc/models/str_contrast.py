@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gssc.config import ModelConfig
 from gssc.features import RowLinear, Rows
-from gssc.models.blocks import Block, drop_values
+from gssc.models.blocks import Block
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ class STRContrast(nn.Module):
     def forward(self, batch: EdgeBatch, rng: np.random.Generator) -> PairLogits:
         """y and z of everything a batch of pairs compares; rows stand by role, see :func:`gather_and_mix`."""
         roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
-        seen = drop_values(batch.rows, self.config.input_dropout, rng)
-        rows, positions = self.first(seen), torch.cat(roles)
+        rows, positions = self.first(batch.rows), torch.cat(roles)
         mix_first, one_block = self.config.mix_at == "first", self.config.head_blocks == "shared"
         if mix_first:
             beta = self._beta(rows, batch, rng, positions[: 2 * len(batch)].view(2, -1))
@@ -144,7 +143,7 @@ class STRContrast(nn.Module):
         return scores(self.predict_head, self._embed(rows, rng))[0]
 
     def _embed(self, rows: Rows, rng: np.random.Generator | None) -> Tensor:
-        hidden = self.first(drop_values(rows, self.config.input_dropout, rng)).unsqueeze(0)
+        hidden = self.first(rows).unsqueeze(0)
         for block, linear in zip(self.blocks, self.linears, strict=True):
             hidden = linear(block(hidden, rng, tracked=1))
         return self.predict_block(hidden, rng, tracked=1)
