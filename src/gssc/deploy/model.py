@@ -59,6 +59,7 @@ class DeployedModel:
             self.feature_names = [str(name) for name in self.feature_names]
         _check(self)
         self._layers = [Layer.of(weight, bias) for weight, bias in self.layers]
+        self._temperature = np.array(self.temperature, dtype=np.float32)
 
     def __repr__(self) -> str:
         widths = " -> ".join(map(str, self.widths))
@@ -76,9 +77,8 @@ class DeployedModel:
             x: feature rows, [rows, features]: an array (a memory map is read in blocks) or a SciPy sparse matrix.
         """
         scores = self._forward(x, len(self.layers))
-        finite = np.isfinite(scores)
-        if not finite.all():
-            row = int(np.argmin(finite.all(axis=1)))
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores).all(axis=1)))
             raise GsscError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
         return scores
 
@@ -91,7 +91,7 @@ class DeployedModel:
     def predict_proba(self, x: Any) -> np.ndarray:
         """Probability of each class (or task), float32 [rows, outputs]."""
         scores = self.logits(x)
-        scores /= np.float32(self.temperature)
+        scores /= self._temperature
         return _softmax(scores) if self.task == "multiclass" else _sigmoid(scores)
 
     def predict(self, x: Any) -> np.ndarray:
