@@ -58,7 +58,7 @@ def test_one_row_by_hand() -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu"])
 @pytest.mark.parametrize("normalize", ["row", "none"])
-@pytest.mark.parametrize("widths", [[5, 3], [5, 8, 3], [5, 8, 16, 2, 3]])
+@pytest.mark.parametrize("widths", [[5, 3], [5, 13, 7], [5, 8, 16, 2, 3]])
 @pytest.mark.parametrize("rows", [1, 7, 30, 4500])  # few, within a block, and over three of them
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
 def test_every_form_agrees_with_torch_in_double(
@@ -66,7 +66,7 @@ def test_every_form_agrees_with_torch_in_double(
 ) -> None:
     model = random_model(widths, activation=activation, normalize=normalize)
     x = counts(np.random.default_rng(1), rows, 5)
-    x[0] = 0  # a node without any feature
+    x[1:2] = 0  # a node without any feature
     expected = by_torch(model, x)
     if engine == "numpy":
         monkeypatch.delitem(sys.modules, "torch")
@@ -107,7 +107,19 @@ def test_all_zero_and_no_rows() -> None:
     model = random_model([5, 4, 3], normalize="row")
     nothing = sparse.csr_matrix((4, 5), dtype=np.float32)
     np.testing.assert_allclose(model.logits(nothing), by_torch(model, np.zeros((4, 5))), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(model.logits(nothing[:1]), model.logits(nothing)[:1], rtol=1e-6)
+    np.testing.assert_allclose(model.logits(np.zeros((1, 5))), model.logits(nothing)[:1], rtol=1e-6)
     assert model.predict(np.empty((0, 5))).shape == (0,)
+
+
+def test_a_scipy_without_its_inner_routine_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model([5, 13, 7], normalize="row")
+    x = sparse.csr_matrix(counts(np.random.default_rng(3), 30, 5))
+    monkeypatch.delitem(sys.modules, "torch")
+    with_it = model.logits(x), model.logits(x[:3])
+    monkeypatch.setattr(forward_module, "_scipy_inner_routine", lambda: None)
+    for found, expected in zip((model.logits(x), model.logits(x[:3])), with_it, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @given(

@@ -237,13 +237,24 @@ def _engine(activation: str) -> Engine:
 
 def _add_product(block: SparseBlock, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Add ``block @ weight`` to an array, as SciPy's own product does to zeros, which it allocates each time."""
-    from scipy.sparse import _sparsetools
+    sizes, arrays = (block.rows, block.columns), (block.indptr, block.indices, block.data)
+    add = _scipy_inner_routine()
+    if add is None:
+        from scipy.sparse import csr_matrix
 
-    flat = out.reshape(-1)
-    _sparsetools.csr_matvecs(
-        block.rows, block.columns, weight.shape[1], block.indptr, block.indices, block.data, weight.reshape(-1), flat
-    )
+        out += csr_matrix(arrays[::-1], shape=sizes) @ weight
+    else:
+        add(*sizes, weight.shape[1], *arrays, weight.reshape(-1), out.reshape(-1))
     return out
+
+
+def _scipy_inner_routine() -> Any:
+    """What SciPy's product calls; it is not promised to stay where it is, so there may be none."""
+    try:
+        from scipy.sparse._sparsetools import csr_matvecs
+    except ImportError:
+        return None
+    return csr_matvecs
 
 
 def _sparse_block(x: Any, start: int, stop: int, normalize: bool) -> SparseBlock:

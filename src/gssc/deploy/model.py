@@ -59,7 +59,6 @@ class DeployedModel:
             self.feature_names = [str(name) for name in self.feature_names]
         _check(self)
         self._layers = [Layer.of(weight, bias) for weight, bias in self.layers]
-        self._temperature = np.array(self.temperature, dtype=np.float32)
 
     def __repr__(self) -> str:
         widths = " -> ".join(map(str, self.widths))
@@ -91,7 +90,7 @@ class DeployedModel:
     def predict_proba(self, x: Any) -> np.ndarray:
         """Probability of each class (or task), float32 [rows, outputs]."""
         scores = self.logits(x)
-        scores /= self._temperature
+        scores /= np.float32(self.temperature)
         return _softmax(scores) if self.task == "multiclass" else _sigmoid(scores)
 
     def predict(self, x: Any) -> np.ndarray:
