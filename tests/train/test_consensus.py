@@ -8,6 +8,7 @@ import torch
 
 from gssc.config import parse_config
 from gssc.data import csbm
+from gssc.evaluate.metrics import accuracy
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.consensus import Consensus, agreement, walk_matrix
@@ -45,6 +46,30 @@ def test_the_mean_forgets_by_its_decay() -> None:
     consensus.take_in(torch.tensor([[0.0, 1.0]] * 4))
     # (0.5 * (1, 0) + (0, 1)) / 1.5
     assert torch.allclose(consensus.soft_labels(), torch.tensor([[1 / 3, 2 / 3]] * 4))
+
+
+def test_the_mean_that_validation_likes_best_counts_and_of_equals_the_last() -> None:
+    consensus = Consensus(PATH, torch.full((4,), -1), decay=0.5, steps=0)
+    for first, merit in ((0.9, 0.5), (0.8, 0.7), (0.7, 0.7), (0.1, 0.6)):
+        consensus.keep_if_best(torch.tensor([[first, 1 - first]] * 4), merit)
+    assert torch.allclose(consensus.soft_labels(), torch.tensor([[0.7, 0.3]] * 4))
+
+
+def test_without_validation_nodes_the_last_mean_counts() -> None:
+    consensus = Consensus(PATH, torch.full((4,), -1), decay=0.5, steps=0)
+    for first in (0.9, 0.2):
+        consensus.keep_if_best(torch.tensor([[first, 1 - first]] * 4), float("nan"))
+    assert torch.allclose(consensus.soft_labels(), torch.tensor([[0.2, 0.8]] * 4))
+
+
+def test_training_consolidates_from_the_epoch_of_the_best_mean() -> None:
+    training = BilevelTraining(csbm(nodes=80, degree=4, per_class=4), parse_config(settings()))
+    means, graph = [], training.graph
+    for _ in training.alternate():
+        means.append(training.consensus.mean())
+    merits = [accuracy(mean.numpy()[graph.val], graph.labels[graph.val]) for mean in means]
+    best = max(range(len(means)), key=lambda epoch: (merits[epoch], epoch))
+    assert torch.equal(training.consensus.kept, means[best])
 
 
 def test_an_isolated_node_keeps_its_own_mean() -> None:

@@ -55,6 +55,7 @@ class BilevelTraining:
         self.all_rows = FeatureTable(graph.features, config.train.normalize)
         self.table = self.all_rows if seen is graph else FeatureTable(seen.features, config.train.normalize)
         self.labels = training_labels(seen)
+        self.seen_val, self.val_labels = seen.val, seen.labels[seen.val]
         self.class_weight: Tensor | None = None  # of each class, [C], beside the weights of the objective
         self.batches = EdgeBatches(
             self.table,
@@ -110,7 +111,7 @@ class BilevelTraining:
             logits = self.predict_all()
             agreement = self.pair_agreement(logits)
             sparsifier_loss = self.update_sparsifier(weights, agreement, pair_losses)  # Eq. 16 and 18
-            self.consensus.take_in(self.seen_probabilities(logits))
+            self.update_consensus(logits)
             self.seconds += time.perf_counter() - started
             phase = "warm-up" if self.warming_up() else "alternate"
             smoothness_loss, classification_loss = means
@@ -220,6 +221,12 @@ class BilevelTraining:
         own = self.sparsifier.own_loss()
         descend(loss if own is None else loss + own, self.sparsifier_optimizer)
         return loss.item()
+
+    def update_consensus(self, logits: Tensor) -> None:
+        """Take in what this epoch predicts; validation nodes have a say in which epochs' mean will count."""
+        self.consensus.take_in(self.seen_probabilities(logits))
+        mean = self.consensus.mean()
+        self.consensus.keep_if_best(mean, quality(mean.numpy()[self.seen_val], self.val_labels))
 
     def update_towards_consensus(self) -> float:
         """One pass over the nodes that training may see."""

@@ -1,9 +1,10 @@
 """What recent epochs and the neighbourhood agree on: steady soft labels for every node the model was trained on.
 
 One epoch's predictions are noisy: the next step moves a point of accuracy up or down. Their mean over recent epochs is
-steadier, and averaging it over the neighbours a node agrees with is better still. Trained towards this consensus for a
-few cheap epochs, the MLP takes on what would otherwise need an ensemble and the graph at prediction time. Neither the
-text nor the released program has this step; the presets ``paper`` and ``reference`` leave it out.
+steadier, and averaging it over the neighbours a node agrees with is better still. Where wrong edges or labels make
+later epochs worse, validation nodes say at which epoch the mean was best. Trained towards this consensus for a few
+cheap epochs, the MLP takes on what would otherwise need an ensemble and the graph at prediction time. Neither the text
+nor the released program has this step; the presets ``paper`` and ``reference`` leave it out.
 """
 
 from __future__ import annotations
@@ -28,17 +29,28 @@ class Consensus:
         self.edges, self.labels, self.decay, self.steps = edges, labels, decay, steps
         self.total: Tensor | None = None  # decayed sum of probabilities, [N, C]
         self.weight = 0.0  # decayed count of epochs
+        self.kept: Tensor | None = None  # the mean that validation likes best, [N, C]
+        self.merit = 0.0  # what validation says of it
 
     def take_in(self, probabilities: Tensor) -> None:
         """Add one epoch's probabilities [N, C]."""
         self.total = probabilities.clone() if self.total is None else self.decay * self.total + probabilities
         self.weight = self.decay * self.weight + 1
 
-    def soft_labels(self) -> Tensor:
-        """The mean, known labels put in, averaged over neighbours in proportion to their agreement, [N, C]."""
+    def mean(self) -> Tensor:
+        """The running mean as it stands, [N, C]."""
         if self.total is None:
             raise ValueError("no predictions have been taken in")
-        soft = self._with_known(self.total / self.weight)
+        return self.total / self.weight
+
+    def keep_if_best(self, mean: Tensor, merit: float) -> None:
+        """Remember this mean unless an earlier one did better on validation nodes; without any (NaN) the last stays."""
+        if not merit < self.merit:
+            self.kept, self.merit = mean, max(self.merit, merit)
+
+    def soft_labels(self) -> Tensor:
+        """The mean, known labels put in, averaged over neighbours in proportion to their agreement, [N, C]."""
+        soft = self._with_known(self.mean() if self.kept is None else self.kept)
         walk = walk_matrix(self.edges, agreement(soft, self.edges, self.multilabel), len(soft))
         for _ in range(self.steps):
             spread = torch.from_numpy(walk @ soft.numpy())

@@ -33,7 +33,11 @@ def take_state(training: BilevelTraining) -> tuple[State, dict[str, Any]]:
         ),
         "consensus": {
             name: value
-            for name, value in (("total", training.consensus.total), ("soft_labels", training.soft_labels))
+            for name, value in (
+                ("total", training.consensus.total),
+                ("kept", training.consensus.kept),
+                ("soft_labels", training.soft_labels),
+            )
             if value is not None
         },
         **{f"best_{group}": named for group, named in training.best.weights.items()},
@@ -43,6 +47,7 @@ def take_state(training: BilevelTraining) -> tuple[State, dict[str, Any]]:
         "steps": training.averaged.steps,
         "consolidated": training.consolidated,
         "consensus_weight": training.consensus.weight,
+        "consensus_merit": training.consensus.merit,
         "pretrained": training.pretrained,
         "seconds": training.seconds,
         "epochs_since_best": training.best.epochs_since,
@@ -62,8 +67,9 @@ def restore_state(training: BilevelTraining, tensors: State, notes: dict[str, An
     if training.sparsifier_optimizer:
         restore_optimizer(training.sparsifier_optimizer, tensors.get("sparsifier_optimizer", {}))
     agreed = tensors.get("consensus", {})
-    training.consensus.total, training.soft_labels = agreed.get("total"), agreed.get("soft_labels")
-    training.consensus.weight, training.consolidated = notes["consensus_weight"], notes["consolidated"]
+    training.consensus.total, training.consensus.kept = agreed.get("total"), agreed.get("kept")
+    training.consensus.weight, training.consensus.merit = notes["consensus_weight"], notes["consensus_merit"]
+    training.soft_labels, training.consolidated = agreed.get("soft_labels"), notes["consolidated"]
     training.best.weights = {name[5:]: named for name, named in tensors.items() if name.startswith("best_")}
     training.best.record = Epoch(**notes["best"]) if notes["best"] else None
     training.best.epochs_since = notes["epochs_since_best"]
