@@ -22,7 +22,7 @@ from scipy.special import softmax
 
 from gssc import DeployedModel, Run
 from gssc.config import parse_config, read_settings
-from gssc.evaluate.calibration import expected_calibration_error, fit_temperature
+from gssc.evaluate.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.evaluate.metrics import accuracy, log_loss
 from gssc.recipes import recipe
 from gssc.run import load_graph
@@ -46,7 +46,7 @@ def measure(folder: Path) -> dict[str, float]:
     """Temperature from the validation nodes of a run, and what it does to its test nodes."""
     graph = load_graph(parse_config(read_settings(folder / "config.yaml")).data)
     logits = DeployedModel.load(folder).logits(graph.features).astype(np.float64)
-    temperature = fit_temperature(logits[graph.val], graph.labels[graph.val])
+    temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
     test, labels = logits[graph.test], graph.labels[graph.test]
     return {
         "accuracy": accuracy(test, labels),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,8 +15,11 @@ import pytest
 from gssc.config import Config, parse_config
 from gssc.data import csbm
 from gssc.deploy import DeployedModel
+from gssc.deploy.export import export_run
 from gssc.errors import GsscError
+from gssc.graph import Graph
 from gssc.run import Run
+from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 
 FILES = {"config.yaml", "metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "edges.npz"}
 
@@ -164,11 +166,61 @@ def test_the_seed_decides_every_byte(graph_file: Path, tmp_path: Path) -> None:
     assert weights[0] != weights[2]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_an_unwritable_place_is_named(graph_file: Path, tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0o500)
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody may write, not even root")
+def test_an_unwritable_place_is_named(graph_file: Path) -> None:
     with pytest.raises(GsscError, match="cannot write"):
-        Run(tmp_path / "closed" / "run", settings(graph_file))
+        Run(Path("/proc/self/run"), settings(graph_file))
+
+
+def test_a_log_is_json_to_the_last_number_without_validation_nodes(graph_file: Path, tmp_path: Path) -> None:
+    graph = Graph.load(graph_file)
+    graph.with_(val=[]).save(tmp_path / "unjudged.npz")
+    Run(tmp_path / "run", settings(tmp_path / "unjudged.npz")).train()
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert {json.loads(line, parse_constant=refuse)["val_accuracy"] for line in lines} == {None}
+
+
+def test_starting_over_takes_exports_of_the_old_model_with_it(graph_file: Path, tmp_path: Path) -> None:
+    Run(tmp_path / "run", settings(graph_file)).train()
+    export = export_run(tmp_path / "run", "numpy").folder
+    (export / "notes.txt").write_text("mine")
+    with pytest.raises(GsscError, match=r"notes\.txt"):
+        Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True)
+    assert (tmp_path / "run" / "metrics.json").exists()
+    (export / "notes.txt").unlink()
+    Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True)
+    assert not export.exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_damaged_result_is_named(graph_file: Path, tmp_path: Path, content: str) -> None:
+    Run(tmp_path / "run", settings(graph_file)).train()
+    (tmp_path / "run" / "metrics.json").write_text(content)
+    with pytest.raises(GsscError, match=r"metrics\.json is damaged"):
+        Run(tmp_path / "run", settings(graph_file), resume=True).train()
+
+
+def test_a_checkpoint_of_another_version_is_refused(graph_file: Path, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", settings(graph_file))
+    run.train(lambda epoch: run._save_checkpoint())
+    (tmp_path / "run" / "metrics.json").unlink()
+    run._save_checkpoint()
+    tensors, notes = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
+    del notes["consensus_merit"]
+    save_checkpoint(tmp_path / "run" / "checkpoint.safetensors", tensors, notes)
+    with pytest.raises(GsscError, match=r"another version of gssc.*--overwrite"):
+        Run(tmp_path / "run", settings(graph_file), resume=True)
+
+
+def test_a_run_that_diverges_stops_and_says_what_to_do(graph_file: Path, tmp_path: Path) -> None:
+    config = settings(graph_file)
+    config.train.lr = 1e30
+    with pytest.raises(GsscError, match=r"diverged in epoch \d: .*lower train\.lr \(now 1e\+30\)"):
+        Run(tmp_path / "run", config).train()
 
 
 def test_a_file_in_the_way_is_named(graph_file: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -157,8 +157,8 @@ class ConsolidateConfig:
     """The last phase: cheap epochs towards what recent epochs and the neighbourhood agree on.
 
     Args:
-        epochs: epochs over single nodes, no pairs, with the learning rate falling to zero; 0 leaves the phase out, and
-            then the best epoch by validation is kept (text, released program). With it, its last epoch is kept.
+        epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
+            out, and then the best epoch by validation is kept (text, released program). With it, its last epoch is.
         decay: of the running mean of predictions, per epoch.
         steps: rounds of averaging that mean over neighbours, in proportion to agreement.
     """
@@ -232,7 +232,7 @@ class Config:
             section, name = place.split(".")
             value = getattr(getattr(self, section), name)
             if not low <= value <= high:  # NaN fails too
-                limit = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+                limit = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high}"
                 raise GsscError(f"{place} is {value}; it must be {limit}")
         if self.train.epochs + self.train.warmup_epochs == 0:
             raise GsscError("train.epochs and train.warmup_epochs are both 0: nothing would be trained")
@@ -249,17 +249,17 @@ class Config:
 
 # The least and the greatest value of every number in a Config.
 RANGES = {
-    "data.split_seed": (0, math.inf),
-    "model.hidden": (1, math.inf),
-    "model.layers": (1, math.inf),
+    "data.split_seed": (0, 2**63 - 1),
+    "model.hidden": (1, 2**20),
+    "model.layers": (1, 1000),
     "model.dropout": (0, 0.99),
-    "model.mix_hidden": (1, math.inf),
+    "model.mix_hidden": (1, 2**20),
     "model.mix_floor": (0, 1),
     "objective.smoothness_weight": (0, math.inf),
     "objective.negative_weight": (0, math.inf),
     "objective.center_weight": (0, math.inf),
     "objective.center_nodes": (2, math.inf),
-    "sparsifier.hidden": (1, math.inf),
+    "sparsifier.hidden": (1, 2**20),
     "sparsifier.alpha": (0, 1),
     "sparsifier.temperature": (1e-3, math.inf),
     "sparsifier.keep": (0.01, 1),
@@ -282,8 +282,8 @@ RANGES = {
     "train.weight_decay": (0, math.inf),
     "train.average": (0, 0.99999),
     "train.patience": (1, math.inf),
-    "train.seed": (0, math.inf),
-    "train.threads": (1, math.inf),
+    "train.seed": (0, 2**63 - 1),
+    "train.threads": (1, 1024),
 }
 
 SECTIONS = {section.name: section.default_factory for section in fields(Config)}
@@ -315,6 +315,10 @@ def _parse_section(name: str, values: Settings) -> Any:
     for key in values:
         if key not in section.__dataclass_fields__:
             raise GsscError(f"unknown setting {name}.{key}; {nearest(key, section.__dataclass_fields__)}")
+        choices = _choices(section, key)
+        if choices and values[key] is not None and values[key] not in choices:
+            known = [str(choice) for choice in choices]
+            raise GsscError(f"{name}.{key} is {values[key]!r}; {nearest(str(values[key]), known)}")
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument(f"--{name}", type=section)
     try:
@@ -322,6 +326,13 @@ def _parse_section(name: str, values: Settings) -> Any:
     except ArgumentError as error:
         raise GsscError(f"wrong value in settings section {name!r}: {' '.join(str(error).split())}") from None
     return section(**parsed[name].as_dict())
+
+
+def _choices(section: Any, name: str) -> tuple[Any, ...]:
+    """The values a setting may have, if they are few."""
+    hint = get_type_hints(section)[name]
+    kinds = [hint, *get_args(hint)]
+    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
 def read_settings(path: str | Path) -> Settings:

@@ -20,7 +20,7 @@ from gssc.data.plain_table import Scaling, encode_labels, held_out
 from gssc.deploy import DeployedModel
 from gssc.deploy.double import in_double
 from gssc.errors import GsscError
-from gssc.evaluate.calibration import expected_calibration_error, fit_temperature
+from gssc.evaluate.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.extras import require
 from gssc.graph import Graph
 from gssc.train.bilevel import BilevelTraining
@@ -33,9 +33,6 @@ from sklearn.utils import check_random_state, compute_class_weight  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data  # noqa: E402
 
-# Validation rows are few as a rule; this many rows' worth of trust in the probabilities as they are keeps a lucky
-# handful of them from asking for certainty.
-PRIOR_ROWS = 10
 # The least and the greatest value of every number among the parameters, whole numbers first.
 WHOLE = {
     **{"hidden": 1, "layers": 1, "batch_size": 1, "patience": 1, "n_neighbors": 1},

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -28,8 +30,9 @@ from gssc import __version__
 from gssc.config import Config, DataConfig, parse_config, read_settings
 from gssc.data import load_dataset
 from gssc.deploy import DeployedModel
+from gssc.deploy.export.folder import exports_in
 from gssc.errors import GsscError
-from gssc.evaluate.calibration import expected_calibration_error, fit_temperature
+from gssc.evaluate.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.files import atomic_write, write_json
 from gssc.graph import Graph
 from gssc.train.bilevel import BilevelTraining
@@ -105,7 +108,7 @@ class Run:
     def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
         """Train to the end and return the content of metrics.json."""
         if self.finished:
-            return dict(json.loads((self.folder / "metrics.json").read_text(encoding="utf-8")))
+            return self._metrics()
         saved_at = time.monotonic()
         for record in self.training.epochs():
             self._log(record)
@@ -125,9 +128,12 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise GsscError(f"cannot write to {self.folder}: {error.strerror}") from None
+        stale = exports_in(self.folder)  # of the model that is about to go
         # The config goes last and comes first, so that a folder with a config is a run and nothing else is.
         for name in reversed((*FILES, "checkpoint.safetensors")):
             (self.folder / name).unlink(missing_ok=True)
+        for place in stale:
+            shutil.rmtree(place)
         with atomic_write(self.folder / "config.yaml") as temporary:
             temporary.write_text(yaml.safe_dump(self.config.to_dict(), sort_keys=False), encoding="utf-8")
         (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
@@ -151,14 +157,20 @@ class Run:
         tensors, notes = load_checkpoint(checkpoint)
         if notes["graph"] != fingerprint(self.graph):
             raise GsscError(f"cannot resume {self.folder}: the graph is not the one the run began with")
-        self.training.restore(tensors, notes)
+        try:
+            self.training.restore(tensors, notes)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise GsscError(
+                f"cannot resume {self.folder}: its checkpoint is of another version of gssc ({error}); "
+                "start over with --overwrite"
+            ) from None
         lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
         with atomic_write(self.folder / "metrics.jsonl") as temporary:
             temporary.write_text("".join(lines[: notes["lines"]]), encoding="utf-8")
 
     def _log(self, record: Epoch) -> None:
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
+            file.write(json.dumps({name: _or_null(value) for name, value in asdict(record).items()}) + "\n")
 
     def _epochs_logged(self) -> int:
         with (self.folder / "metrics.jsonl").open("rb") as file:
@@ -168,6 +180,16 @@ class Run:
         tensors, notes = self.training.state()
         notes |= {"graph": fingerprint(self.graph), "lines": self._epochs_logged()}
         save_checkpoint(self.folder / "checkpoint.safetensors", tensors, notes)
+
+    def _metrics(self) -> dict[str, Any]:
+        path = self.folder / "metrics.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise GsscError(f"{path} is damaged: it holds no JSON object; start over with --overwrite")
+        return found
 
     def _finish(self) -> dict[str, Any]:
         training, best = self.training, self.training.best.record
@@ -215,7 +237,7 @@ class Run:
         if graph.is_multilabel or len(graph.val) == 0:
             return None
         logits = self.training.predict_all().numpy()
-        model.temperature = fit_temperature(logits[graph.val], graph.labels[graph.val])
+        model.temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
         before, after = (softmax(logits[graph.test] / t, axis=1) for t in (1.0, model.temperature))
         truth = graph.labels[graph.test]
         return {
@@ -243,6 +265,11 @@ def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str:
             if now[section][name] != value:
                 return f"{section}.{name} was {value!r}, now {now[section][name]!r}"
     return "none"
+
+
+def _or_null(value: Any) -> Any:
+    """What JSON can hold: it has no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _number(value: float) -> float | None:

@@ -88,3 +88,20 @@ def test_help_teaches(gssc) -> None:
     assert done.returncode == 0
     for word in ("--model.hidden", "width F of every hidden layer", "gssc train cora --out runs/cora", "--resume"):
         assert word in done.stdout
+
+
+def test_names_with_brackets_are_shown_as_they_are(gssc, tmp_path: Path) -> None:
+    graph = csbm(nodes=100, degree=4, seed=1)
+    names = ("[/red]", *(f"[bold]{number}" for number in range(1, graph.num_classes)))
+    graph.with_(class_names=names, name="[/a]").save(tmp_path / "graph.npz")
+    done = gssc("train", "--graph", "graph.npz", "--out", "runs/[/m]", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "[/a] (" in done.stderr
+    assert "saved to runs/[/m];" in done.stdout
+    np.savez(tmp_path / "rows.npz", x=graph.features[:9])
+    done = gssc("predict", "runs/[/m]", "rows.npz", "--out", "predictions.csv")
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in names)
+    done = gssc("export", "runs/[/m]", "--format", "card")
+    assert done.returncode == 0, done.stderr
+    assert "runs/[/m]/export-card/MODEL_CARD.md" in done.stdout

@@ -84,6 +84,7 @@ def run(args: Any) -> None:
 def run_sweep(args: Any, store: Any) -> list[dict[str, Any]]:
     """The cross product of the options, as far as the store does not have it."""
     from rich.console import Console
+    from rich.text import Text
 
     from gssc.data.registry import DATASETS
     from gssc.evaluate.cell import cells
@@ -109,7 +110,7 @@ def run_sweep(args: Any, store: Any) -> list[dict[str, Any]]:
     )
     console = Console(stderr=True)
     for reason in refused.values():
-        console.print(f"[yellow]left out[/yellow] {reason}", highlight=False)
+        console.print(Text.assemble(("left out ", "yellow"), reason))
     if not made:
         raise GsscError("nothing is left to run: " + "; ".join(refused.values()))
     settings = args.sparsifier or SparsifierConfig()
@@ -175,8 +176,10 @@ class SweepBar:
             self.running.remove(job.cell.title)
         self.done += 1
         if row["error"]:
+            from rich.text import Text
+
             self.failed += 1
-            self.console.print(f"[red]failed[/red] {job.cell.title}: {row['error']}", highlight=False, markup=True)
+            self.console.print(Text.assemble(("failed ", "red"), f"{job.cell.title}: {row['error']}"))
         self._show()
 
     def found(self, job: Job) -> None:

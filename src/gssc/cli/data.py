@@ -24,7 +24,7 @@ _WIDTH_WITH_DESCRIPTIONS = 120
 def list_datasets(*, data_root: str | PathLike[str] | None = None) -> None:
     """Print one line a dataset: its size, its default split, and whether its files are here already."""
     root = data_root_of(data_root)
-    console = Console()
+    console = Console(markup=False)  # a class may be called [red]
     if not console.is_terminal:  # a pipe has no width of its own: cut nothing there
         console = Console(width=_PIPE_WIDTH)
     described = console.width >= _WIDTH_WITH_DESCRIPTIONS
@@ -70,7 +70,7 @@ def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> 
         where = str(paths.get(file.name, "optional, not here" if file.optional else "to download"))
         digest = f"SHA-256 {file.sha256[:16]}..." if file.sha256 else "unverified: no digest is published"
         facts.add_row("file", f"{file.name} ({digest}) {where}")
-    console = Console()
+    console = Console(markup=False)  # a class may be called [red]
     console.print(facts)
     if _state(entry, root) == "to download":
         folder = cache_root() / entry.name
@@ -118,9 +118,9 @@ def import_graph(
         name=name,
     )
     graph.save(out)
-    console = Console()
+    console = Console(markup=False)  # a class may be called [red]
     console.print(graph_facts(graph))
-    console.print(f"Written to {out}", soft_wrap=True, markup=False, highlight=False)
+    console.print(f"Written to {out}", soft_wrap=True, highlight=False)
     return graph
 
 

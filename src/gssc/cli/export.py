@@ -44,7 +44,7 @@ def show(export: Export) -> None:
     table.add_column("kB", justify="right")
     for path in export.files:
         table.add_row(path.name, f"{path.stat().st_size / 1000:,.1f}")
-    console = Console()
+    console = Console(markup=False)  # a folder may be called [red]
     console.print(table)
     compared = f"outputs within {export.difference:.0e} of the trained model; " if export.difference is not None else ""
     console.print(f"{compared}how to use it: {export.folder / 'MODEL_CARD.md'}", soft_wrap=True, highlight=False)

@@ -82,7 +82,7 @@ def _summary(model: DeployedModel, probabilities: np.ndarray, caption: str) -> N
     if len(order) > SHOWN_CLASSES:
         rest = sum(counts[index] for index in order[SHOWN_CLASSES:])
         table.add_row(f"{len(order) - SHOWN_CLASSES} more", f"{rest:,}", f"{rest / len(probabilities):.1%}", "")
-    Console().print(table)
+    Console(markup=False).print(table)  # a class may be called [red]
 
 
 def _counts(probabilities: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,8 @@ def run(args: Any) -> None:
         require(module, extra="serve")
     from rich.console import Console
 
-    from gssc.deploy.model import DeployedModel
+    from gssc.deploy.export.card import card
+    from gssc.deploy.export.source import read_source
     from gssc.deploy.serve.app import create_app
     from gssc.deploy.serve.limits import Limits
     from gssc.deploy.serve.server import listen, serve
@@ -53,8 +53,9 @@ def run(args: Any) -> None:
     names = ("max_rows", "max_body_mb", "timeout", "max_concurrency", "batch_wait_ms")
     limits = Limits(**{name: getattr(args, name) for name in names})
     token = None if args.token_file is None else read_token(args.token_file)
-    model = DeployedModel.load(args.run)
-    app = create_app(model, limits, token, model_id=model_id(args.run))
+    source = read_source(args.run)
+    # The digest's first digits: another model, or other names, give another.
+    app = create_app(source.model, limits, token, model_id=source.digest[:16], card_text=card(source))
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     with listen(args.host, args.port) as listener:
         host, port = listener.getsockname()[:2]
@@ -79,10 +80,3 @@ def read_token(path: str) -> str:
             "python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     return token
-
-
-def model_id(folder: str) -> str:
-    """The first digits of the digest that model.json holds: another model, or other names, give another."""
-    from gssc.deploy.store import DESCRIPTION
-
-    return str(json.loads((Path(folder) / DESCRIPTION).read_text(encoding="utf-8"))["digest"])[:16]

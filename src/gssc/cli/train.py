@@ -97,27 +97,28 @@ def name_of(config: Config) -> str:
 def announce(run: Run, base: str) -> None:
     """Say what is trained, with which settings, and what the user should know about the graph."""
     from rich.console import Console
+    from rich.text import Text
 
-    console, graph, data = Console(stderr=True), run.graph, run.config.data
-    console.print(
-        f"[bold]{graph.name}[/bold] ({graph.split}, {graph.setting}): {graph.num_nodes:,} nodes, "
+    console, graph, data = Console(stderr=True, markup=False, highlight=False), run.graph, run.config.data
+    about = (
+        f" ({graph.split}, {graph.setting}): {graph.num_nodes:,} nodes, "
         f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} classes; "
         f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
-        f"settings: {base or ('recipe' if recipe_name(data.dataset, data.split) else 'defaults')} and options",
-        highlight=False,
+        f"settings: {base or ('recipe' if recipe_name(data.dataset, data.split) else 'defaults')} and options"
     )
+    console.print(Text.assemble((graph.name, "bold"), about))
     notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]
     if len(graph.val) == 0:
         notes.append("no validation nodes: the full schedule is trained and its last epoch kept")
     for note in filter(None, notes):
-        console.print(f"[yellow]note[/yellow] {note}", highlight=False)
+        console.print(Text.assemble(("note ", "yellow"), note))
     if run.resumed:
         state = "is finished already" if run.finished else f"goes on from epoch {run.training.epoch}"
-        console.print(f"{run.folder} {state}", highlight=False)
+        console.print(f"{run.folder} {state}")
 
 
 class EpochBar:
-    """Epoch, losses, validation accuracy, edges kept and their homophily, as they change."""
+    """Epoch, losses, validation accuracy, directed pairs kept and their homophily, as they change."""
 
     def __init__(self, run: Run):
         from rich.console import Console
@@ -147,8 +148,8 @@ class EpochBar:
         self.best = epoch.val_accuracy if epoch.best else self.best
         numbers = (
             f"loss {epoch.smoothness_loss:.3f} + {epoch.classification_loss:.3f}  "
-            f"val {epoch.val_accuracy:.1%} best {self.best:.1%}  "
-            f"edges {epoch.edges_kept:,} homophily {epoch.pseudo_homophily:.3f}"
+            f"val {shown('accuracy', epoch.val_accuracy)} best {shown('accuracy', self.best)}  "
+            f"pairs {epoch.edges_kept:,} homophily {epoch.pseudo_homophily:.3f}"
         )
         self.progress.update(self.task, description=epoch.phase, completed=epoch.epoch + 1, numbers=numbers)
 
@@ -161,16 +162,17 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     table = Table(title=f"{metrics['dataset']} ({metrics['split']}, {metrics['setting']}), seed {metrics['seed']}")
     names = ("val_accuracy", "test_accuracy", "best_epoch", "epochs", "seconds", "edges_kept")
     for name in names:
-        table.add_column(name.replace("_", " ").replace("accuracy", metrics["metric"]), justify="right")
+        title = name.replace("_", " ").replace("accuracy", metrics["metric"]).replace("edges", "pairs")
+        table.add_column(title, justify="right")
     table.add_row(*(shown(name, metrics[name]) for name in names))
-    console = Console()
+    console = Console(markup=False)  # a name may hold brackets
     console.print(table)
     console.print(f"saved to {run.folder}; next: gssc predict {run.folder} ROWS --out predictions.csv", soft_wrap=True)
 
 
 def shown(name: str, value: Any) -> str:
     """A number the way people read it."""
-    if value is None:
+    if value is None or math.isnan(value):
         return "-"
     if name.endswith("accuracy"):
         return f"{value:.2%}"

@@ -28,6 +28,8 @@ def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
     path = Path(path)
     if not path.is_file():
         raise GsscError(f"{path} does not exist: check the path")
+    if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
+        raise GsscError(f"{path} is a table, not a graph: make one of a node and an edge table with gssc data import")
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)

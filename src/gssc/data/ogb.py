@@ -111,7 +111,8 @@ def load_arxiv(files: FilePaths, seed: int = 0, *, features: str | None = None) 
     if not tables.has(feature_table):
         raise GsscError(
             f"ogbn-arxiv: its features are not at hand: put arxiv.zip from {_URL}arxiv.zip, or the node-feat.csv.gz "
-            f"inside it, into {tables.where.parent}; or ask for made ones with features='random:128'"
+            f"inside it, into {tables.where.parent}; or, in Python, ask load_dataset for made ones with "
+            "features='random:128'"
         )
     return RawGraph(tables.read(feature_table, np.float32), edges, labels, splits)
 

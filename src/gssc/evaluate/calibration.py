@@ -10,6 +10,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+# Validation rows are few as a rule; this many rows' worth of trust in the probabilities as they are keeps a lucky
+# handful of them from asking for certainty.
+PRIOR_ROWS = 10
 LEAST, GREATEST = 0.02, 50.0  # temperatures considered: beyond them probabilities are zeros and ones, or all alike
 
 

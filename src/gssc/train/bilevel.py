@@ -107,6 +107,7 @@ class BilevelTraining:
             self.set_learning_rate()
             kept, weights = self.sample_subgraph()  # Eq. 5 and 6
             means, pair_losses = self.update_classifier(kept)  # Eq. 13 and 17
+            self.check_losses(means)
             center_loss = self.update_centers()
             logits = self.predict_all()
             agreement = self.pair_agreement(logits)
@@ -124,7 +125,7 @@ class BilevelTraining:
             yield record
 
     def consolidate(self) -> Iterator[Epoch]:
-        """A few cheap epochs towards the consensus, the learning rate falling to zero."""
+        """A few cheap epochs towards the consensus, the learning rate falling to a hundredth."""
         total = self.config.consolidate.epochs
         if total and self.soft_labels is None:
             self.soft_labels = self.consensus.soft_labels()
@@ -184,6 +185,14 @@ class BilevelTraining:
             total += (smoothness.detach().mean().item(), classification.item())
             count += 1
         return total / max(count, 1), pair_losses
+
+    def check_losses(self, means: np.ndarray) -> None:
+        """Stop at once where nothing more can come of it."""
+        if not np.isfinite(means).all():
+            raise GsscError(
+                f"training diverged in epoch {self.epoch}: the loss is no longer a finite number; lower train.lr "
+                f"(now {self.config.train.lr:g}), or scale features that are far too large"
+            )
 
     def update_centers(self) -> float:
         """The released program's extra step: labelled and predicted class centres towards each other."""

@@ -104,7 +104,7 @@ def small() -> DeployedModel:
 def client(small: DeployedModel) -> Iterator[Client]:
     """A server for all tests of a module that only ask."""
     limits = Limits(max_rows=5000, max_body_mb=1)
-    with serving(create_app(small, limits, model_id="m1"), limits) as found:
+    with serving(create_app(small, limits, model_id="m1", card_text="# Model card: pets\n"), limits) as found:
         yield found
 
 

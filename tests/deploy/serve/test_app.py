@@ -133,6 +133,7 @@ def test_model_card(client, small: DeployedModel) -> None:
     card = client.get("/model").json
     assert (card["model"], card["features"], card["class_names"]) == ("m1", 3, ["cat", "dog"])
     assert card["metadata"] == {"dataset": "pets"}
+    assert card["card"] == "# Model card: pets\n"
     assert card["parameters"] == 4 * 3 + 4 + 2 * 4 + 2
     assert card["limits"] == {"max_rows": 5000, "max_body_bytes": 2**20, "timeout": 30}
 

@@ -97,6 +97,8 @@ def test_a_table_is_chosen_shown_and_downloaded(browser, client, small, tmp_path
     card = wait(lambda: page.text("card"))
     for fact in ("2: cat, dog", "3, by position", "3 → 4 → 2, relu", "pets", "m1"):
         assert fact in card
+    page.browser.find_element("css selector", "#card-more summary").click()
+    assert "Model card: pets" in wait(lambda: page.text("card-text"))
     page.choose(tmp_path / "pets.csv")
     assert wait(lambda: page.text("result-title")) == "pets.csv: 3 rows"
     probabilities = small.predict_proba(X)

@@ -38,7 +38,9 @@ def test_served_is_what_the_model_says(start_process, trained: Path) -> None:
     np.testing.assert_allclose(answer["probabilities"], model.predict_proba(x), rtol=1e-4)
     assert answer["classes"] == model.predict(x).tolist()
     digest = json.loads((trained / "model.json").read_text())["digest"]
-    assert answer["model"] == served.client.get("/model").json["model"] == digest[:16]
+    described = served.client.get("/model").json
+    assert answer["model"] == described["model"] == digest[:16]
+    assert all(f"## {part}" in described["card"] for part in ("Data", "Calibration", "Intended use", "Limits"))
     if sys.platform == "linux":
         libraries = Path(f"/proc/{served.process.pid}/maps").read_text()
         assert "numpy" in libraries
@@ -141,7 +143,7 @@ def test_memory_stays_flat(start_process, trained: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "nowhere is not a model folder"),
+        (["nowhere"], "nowhere is not a run: there is no such folder"),
         (["run", "--host", "256.0.0.1"], "cannot listen on 256.0.0.1, port 8000"),
         (["run", "--port", "70000"], "--port is 70000; it must be from 0 to 65535"),
         (["run", "--max-rows", "0"], "--max-rows is 0; it must be a positive number"),

@@ -57,7 +57,7 @@ def export_run(run: str | Path, format: str, out: str | Path | None = None, over
     """
     if format not in FORMATS:
         raise GsscError(f"unknown format {format!r}: {nearest(format, FORMATS)}")
-    out = Path(run) / f"export-{format}" if out is None else Path(out)
+    out = export_folder(run, format) if out is None else Path(out)
     source = read_source(run)
     check_free(out, overwrite)
     place = FORMATS[format]
@@ -78,6 +78,19 @@ def export_run(run: str | Path, format: str, out: str | Path | None = None, over
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return Export(out, sorted(out.iterdir()), difference)
+
+
+def export_folder(run: str | Path, format: str) -> Path:
+    """Where an export goes unless it is told otherwise."""
+    return Path(run) / f"export-{format}"
+
+
+def exports_in(run: Path) -> list[Path]:
+    """The exports within a run folder; raises if one of them holds anything else, for they may be about to go."""
+    found = [place for place in (export_folder(run, format) for format in FORMATS) if place.exists()]
+    for place in found:
+        check_free(place, overwrite=True)
+    return found
 
 
 def check_free(out: Path, overwrite: bool) -> None:

@@ -37,7 +37,11 @@ FILES = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("
 
 
 def create_app(
-    model: DeployedModel, limits: Limits | None = None, token: str | None = None, model_id: str = "unnamed"
+    model: DeployedModel,
+    limits: Limits | None = None,
+    token: str | None = None,
+    model_id: str = "unnamed",
+    card_text: str = "",
 ) -> Guard:
     """The API of one model, ready for any ASGI server.
 
@@ -46,6 +50,7 @@ def create_app(
         limits: bounds of requests.
         token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
         model_id: tells this model from others in every answer.
+        card_text: the model card as Markdown, for ``/model`` and the page.
     """
     limits = limits or Limits()
     metrics = Metrics()
@@ -53,7 +58,7 @@ def create_app(
     reader = TableReader(model, limits)
     tables = asyncio.Semaphore(TABLES_AT_ONCE)
     answers = Answers(model, model_id)
-    card = schemas.card(model, model_id, limits)
+    card = schemas.card(model, model_id, limits, card_text)
     width, names = model.widths[0], model.feature_names
 
     @asynccontextmanager
@@ -121,7 +126,7 @@ def create_app(
         responses={200: {"description": "Model card", "content": {"application/json": {"schema": schemas.CARD}}}},
     )
     async def describe() -> Response:
-        """Features, classes, sizes, where the model comes from, and the limits of requests."""
+        """Features, classes, sizes, where the model comes from, its card, and the limits of requests."""
         return JSONResponse(card)
 
     @app.get("/health", summary="Whether the server answers")

@@ -120,7 +120,7 @@ def predictions(model: DeployedModel, ids: bool = False) -> Schema:
     return _object("TablePredictions" if ids else "Predictions", **fields)
 
 
-def card(model: DeployedModel, model_id: str, limits: Limits) -> Schema:
+def card(model: DeployedModel, model_id: str, limits: Limits, text: str) -> Schema:
     """The answer of ``GET /model``: what the model is, what it takes, and what the server lets pass."""
     return {
         "model": model_id,
@@ -134,6 +134,7 @@ def card(model: DeployedModel, model_id: str, limits: Limits) -> Schema:
         "temperature": model.temperature,
         "parameters": sum(weight.size + bias.size for weight, bias in model.layers),
         "metadata": model.metadata,
+        "card": text,
         "limits": {"max_rows": limits.max_rows, "max_body_bytes": limits.max_body, "timeout": limits.timeout},
     }
 
@@ -148,6 +149,7 @@ CARD: Schema = {
         "feature_names": {"type": ["array", "null"], "items": {"type": "string"}},
         "class_names": {"type": "array", "items": {"type": "string"}},
         "widths": {"type": "array", "items": {"type": "integer"}},
+        "card": {"type": "string", "description": "the model card as Markdown"},
         "activation": {"enum": ["relu", "leaky_relu"]},
         "normalize": {"enum": ["row", "none"]},
         "temperature": {"type": "number"},
