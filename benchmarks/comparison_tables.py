@@ -69,13 +69,6 @@ def beside_published(rows: list[dict[str, Any]], datasets: list[str]) -> str:
     return "\n".join(lines)
 
 
-def latest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of several runs of one cell, by older and newer code or settings, the one that finished last."""
-    cells = ("model", "sparsifier", "dataset", "setting", "label_noise", "structure_noise", "feature_noise", "seed")
-    in_time = sorted(rows, key=lambda row: row["finished_at"])
-    return list({tuple(row[name] for name in (*cells, "max_epochs")): row for row in in_time}.values())
-
-
 def wanted(rows: list[dict[str, Any]], datasets: list[str], settings: tuple[str, ...]) -> list[dict[str, Any]]:
     """Clean, full runs on these data sets in these settings, the methods of the tables only."""
     return [
@@ -101,7 +94,7 @@ def main() -> None:
     """Write every table whose runs are in the store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=Path("results.sqlite"))
-    rows = latest(Store(parser.parse_args().store).rows())
+    rows = Store(parser.parse_args().store).rows()
     baselines, settings = ROOT / "results" / "baselines.md", ROOT / "results" / "settings.md"
     transductive = ("transductive",)
     for name, datasets in (

@@ -109,3 +109,14 @@ def test_every_registered_name_can_be_loaded():
     for entry in (*MODELS.values(), *SPARSIFIERS.values()):
         assert entry.load().__name__ == entry.class_name
         assert entry.summary
+
+
+def test_a_split_that_is_drawn_is_drawn_by_the_seed(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "gssc.evaluate.cell.load_dataset", lambda name, **options: asked.append(options["seed"]) or 1 / 0
+    )
+    for dataset in ("cora:per-class:5", "cora", "csbm"):
+        with pytest.raises(ZeroDivisionError):
+            Cell("gcn", "none", dataset, seed=4).run(SparsifierConfig(name="none"))
+    assert asked == [4, 0, 4]

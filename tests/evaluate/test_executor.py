@@ -57,6 +57,20 @@ def test_a_process_that_dies_fails_its_own_job_and_is_replaced():
     assert [ended[job].result for job in (1, 3, 4, 5)] == [1, 3, 4, 5]
 
 
+def test_a_process_that_dies_with_nothing_to_do_is_replaced():
+    executor = LocalProcesses(double, 1)
+
+    def jobs():
+        yield 1
+        (worker,) = executor._workers
+        worker.process.kill()
+        worker.process.join()
+        yield 2
+
+    results = [each.result for each in executor.run(jobs(), lambda job: None)]
+    assert results == [2, 4]
+
+
 def test_each_process_has_one_thread_and_the_parent_keeps_its_own(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     assert finished(threads, [0], 1)[0].result == "1"

@@ -14,7 +14,7 @@ from gssc.files import check_output
 
 def rows(scores, **changes):
     """Runs from {(model, sparsifier, dataset): accuracies}."""
-    plain = dict.fromkeys(COLUMNS) | {"status": "done", "setting": "transductive"}
+    plain = dict.fromkeys(COLUMNS) | {"status": "done", "setting": "transductive", "finished_at": "1"}
     plain |= {f"{about}_noise": "none" for about in ("label", "structure", "feature")} | changes
     return [
         plain
@@ -38,6 +38,15 @@ def test_means_and_order_of_the_registry():
     assert list(texts) == ["gcn", "gcn+drop_edge", "sage"]
     assert texts["sage"] == ["<80.00 ± 0.82>"]  # ahead by 9 points and more on every seed
     assert texts["gcn"] == ["70.07 ± 0.90"]
+
+
+def test_of_several_runs_of_a_cell_the_last_counts_and_short_ones_stand_apart():
+    name = ("gcn", "none", "cora")
+    new, old = rows({name: [0.8]}, finished_at="2026-02"), rows({name: [0.7]}, finished_at="2026-01")
+    short = rows({name: [0.3]}, finished_at="2026-03", max_epochs=3)
+    texts = dict(result_table([*new, *old, *short]).texts(bold=("", ""), second=("", "")))
+    assert texts == {"gcn": ["80.00", "30.00"]}
+    assert "at most 3 epochs" in markdown(result_table(short))
 
 
 def test_no_mark_where_the_difference_may_be_chance():

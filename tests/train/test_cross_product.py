@@ -6,6 +6,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+import torch
 
 from gssc.config import SparsifierConfig
 from gssc.data import load_dataset
@@ -114,8 +115,42 @@ def test_a_learned_sparsifier_learns(model, sparsifier, graph):
     settings = SparsifierConfig(name=sparsifier, pretrain_epochs=0)
     training = SupervisedTraining(model, graph, settings, 0, recipe)
     before = [parameter.detach().clone() for parameter in training.sparsifier.parameters()]
-    training.fit()
-    training.sparsifier.load_state_dict(training.sparsifier.state_dict())
-    moments = training.sparsifier_optimizer.state
-    assert len(moments) == len(before)
-    assert all(float(state["exp_avg"].abs().sum()) > 0 for state in moments.values())
+    seen = []
+    training.fit(
+        lambda epoch: seen.append([parameter.detach().clone() for parameter in training.sparsifier.parameters()])
+    )
+    assert all(not torch.equal(old, new) for old, new in zip(before, seen[-1], strict=True))
+
+
+def test_the_sparsifier_that_is_kept_is_the_one_that_was_judged(graph):
+    from dataclasses import replace
+
+    from gssc.train.supervised import SupervisedTraining, recipe_for
+
+    recipe = replace(recipe_for("gcn", graph.name, graph.split), epochs=4)
+    training = SupervisedTraining("gcn", graph, SparsifierConfig(name="str_sparse", pretrain_epochs=0), 0, recipe)
+    outcome = training.fit()
+    val = graph.val
+    assert (outcome.scores[val].argmax(1) == graph.labels[val]).mean() == outcome.val_accuracy
+
+
+@pytest.mark.parametrize("sparsifier", ["none", "str_sparse"])
+@pytest.mark.parametrize("model", ["gcn", "graph_mlp", "link_dist", "glnn", "nagphormer"])
+def test_labels_of_test_nodes_change_nothing(model, sparsifier, graph):
+    labels = graph.labels.copy()
+    labels[graph.test] = (labels[graph.test] + 1) % graph.num_classes
+    np.testing.assert_array_equal(
+        fit(model, sparsifier, graph).scores, fit(model, sparsifier, graph.with_(labels=labels)).scores
+    )
+
+
+@pytest.mark.parametrize("sparsifier", ["none", "str_sparse"])
+@pytest.mark.parametrize("model", ["gcn", "graph_mlp", "link_dist", "glnn", "str_contrast"])
+def test_features_of_unseen_nodes_change_nothing_of_what_is_learned(model, sparsifier, graph):
+    cold = graph.with_(setting="cold-start")
+    features = cold.features.copy()
+    features[cold.test] += 3
+    before, after = (fit(model, sparsifier, each).scores for each in (cold, cold.with_(features=features)))
+    seen = np.setdiff1d(np.arange(graph.num_nodes), graph.test)
+    np.testing.assert_allclose(before[seen], after[seen], atol=1e-6)
+    assert not np.allclose(before[graph.test], after[graph.test])

@@ -28,13 +28,17 @@ from gssc.train.pairing import training_way
 if TYPE_CHECKING:
     from gssc.train.outcome import Outcome
 
+SPLITS = "gssc.data.splits"
+DRAWN = r"(per-class|ratio):"
+
 
 @dataclass(frozen=True)
 class Cell:
     """One run of a comparison, by names.
 
-    ``dataset`` may carry a split, ``actor:fixed``; of several numbered splits seed s takes the s-th. ``max_epochs``
-    cuts every schedule short, for a quick look; 0 leaves it as it is.
+    ``dataset`` may carry a split, ``actor:fixed``; of several numbered splits seed s takes the s-th, and one that is
+    drawn (``per-class:20``) is drawn by the seed. ``max_epochs`` cuts every schedule short, for a quick look; 0 leaves
+    it as it is.
     """
 
     model: str
@@ -68,7 +72,7 @@ class Cell:
                 if re.fullmatch(rf"{family}-\d+", split) and int(split.rpartition("-")[2]) <= last:
                     return dataset, split
         known = [offered.partition(" ")[0] for offered in dataset.splits]
-        if split not in known and not re.match(r"(per-class|ratio):", split):
+        if split not in known and not re.match(DRAWN, split):
             raise GsscError(f"{name} has no split {split!r}: it offers {', '.join(dataset.splits)}")
         return dataset, split
 
@@ -96,7 +100,7 @@ class Cell:
         model, sparse = model_entry(self.model), SPARSIFIERS[self.sparsifier]
         models = [model, *map(model_entry, model.uses)]
         modules = [f"gssc.models.{each.module}" for each in models]
-        modules += [f"gssc.sparsify.{sparse.module}", f"gssc.train.{model.loop}"]
+        modules += [f"gssc.sparsify.{sparse.module}", f"gssc.train.{model.loop}", dataset.load.__module__, SPLITS]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
             modules.append("gssc.data.noise")
         return {
@@ -111,7 +115,8 @@ class Cell:
         """Train it; returns how it went and what the noise really was."""
         dataset, split = self.data
         generated = not dataset.files and split == dataset.default_split
-        seed = 0 if dataset.files else self.seed
+        drawn = not dataset.files or re.match(DRAWN, split)
+        seed = self.seed if drawn else 0
         graph = load_dataset(dataset.name, split=None if generated else split, seed=seed, setting=self.setting)
         graph, noise = add_noise(
             graph, label=self.label_noise, structure=self.structure_noise, features=self.feature_noise, seed=self.seed

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
@@ -59,12 +60,12 @@ class LocalProcesses:
             self._workers.clear()
 
     def _fill(self, waiting: Iterator[Any], on_start: Callable[[Any], None]) -> None:
-        self._workers = [worker for worker in self._workers if worker.alive]
-        idle = [worker for worker in self._workers if worker.job is None]
-        while idle or len(self._workers) < self.jobs:
+        while sum(worker.job is not None for worker in self._workers) < self.jobs:
             job = next(waiting, None)
             if job is None:
                 return
+            self._workers = [worker for worker in self._workers if worker.usable]
+            idle = [worker for worker in self._workers if worker.job is None]
             if not idle:
                 idle.append(_Worker(self.work))
                 self._workers.append(idle[-1])
@@ -92,9 +93,15 @@ class _Worker:
         self.job: Any = None
         self.alive = True
 
+    @property
+    def usable(self) -> bool:
+        """Whether it is at work, or could be."""
+        return self.alive and (self.job is not None or self.process.is_alive())
+
     def give(self, job: Any) -> None:
         self.job = job
-        self.connection.send(job)
+        with suppress(OSError):  # it died this very moment; collect() finds that out
+            self.connection.send(job)
 
     def collect(self) -> Finished | None:
         """The job's end, if it has come."""

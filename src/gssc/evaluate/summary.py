@@ -16,6 +16,18 @@ from gssc.sparsify.registry import SPARSIFIERS
 
 Scores = dict[Any, float | None]
 RANK = "average rank"
+# What makes two runs runs of one cell.
+CELL = (
+    "model",
+    "sparsifier",
+    "dataset",
+    "setting",
+    "label_noise",
+    "structure_noise",
+    "feature_noise",
+    "seed",
+    "max_epochs",
+)
 
 
 @dataclass
@@ -82,7 +94,7 @@ class ResultTable:
 def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> ResultTable:
     """The finished runs among these rows as a table."""
     scores: dict[str, dict[str, Scores]] = {}
-    finished = sorted((row for row in rows if row["status"] == "done"), key=_place)
+    finished = sorted(latest([row for row in rows if row["status"] == "done"]), key=_place)
     with_sparsifier = {row["sparsifier"] for row in finished} != {"none"}
     for row in finished:
         cells = scores.setdefault(method_name(row, with_sparsifier), {})
@@ -94,6 +106,12 @@ def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> 
         method_name(row, with_sparsifier) for row in sorted(finished, key=lambda row: _place(row)[-3:])
     )
     return ResultTable({method: scores[method] for method in order}, against)
+
+
+def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of several runs of one cell, by older and newer code or settings, the one that finished last."""
+    in_time = sorted(rows, key=lambda row: row["finished_at"])
+    return list({tuple(row[name] for name in CELL): row for row in in_time}.values())
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -118,6 +136,8 @@ def column_name(row: dict[str, Any]) -> str:
     for about in ("label", "structure", "feature"):
         if row[f"{about}_noise"] != "none":
             parts.append(f"{about} {row[f'{about}_noise']}")
+    if row["max_epochs"]:
+        parts.append(f"at most {row['max_epochs']} epochs")
     return ", ".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from gssc.errors import GsscError
 from gssc.train import losses
 
 
@@ -18,6 +19,10 @@ def homophily_loss(objective: str, weights: Tensor, agreement: Tensor, pair_loss
     """
     if objective == "share":
         return -losses.homophily_share(weights, agreement)
-    if objective == "masked_smoothness" and pair_losses is not None:
+    if objective == "masked_smoothness":
+        if pair_losses is None:
+            raise GsscError(
+                "sparsifier.objective masked_smoothness (Eq. 14) is for str_contrast: other models have no l_ij"
+            )
         return losses.masked_smoothness(weights, pair_losses)
     return losses.homophily_ratio(weights, agreement)

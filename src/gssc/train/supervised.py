@@ -123,8 +123,8 @@ class SupervisedTraining:
             weights = self.sample_subgraph(epoch)
             gradient = self.update_model(weights)
             scores = self.predict(self.rows, self.edges)
+            record = self.judge(epoch, scores)  # before the sparsifier moves on: what is kept is what was judged
             self.update_sparsifier(epoch, weights, gradient, scores)
-            record = self.judge(epoch, scores)
             record.seconds = time.perf_counter() - started
             if on_epoch:
                 on_epoch(record)
