@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows, product
 from gssc.models.base import NodeModel, Recipe
+from gssc.models.dropout import drop_entries
 from gssc.models.propagation import Messages, normalized
 
 
@@ -36,6 +37,7 @@ class SGFormer(NodeModel):
         activate: a ReLU after the attention.
         norm: layer norm in the attention branch, batch norm in the other.
         attention_weight_decay: weight decay of the attention branch; that of the recipe if left out.
+        input_dropout: share of feature values dropped in training; not in the paper.
     """
 
     recipe = Recipe(
@@ -47,6 +49,16 @@ class SGFormer(NodeModel):
         normalize="none",
     )
     recipes: ClassVar[dict[str, Recipe]] = {
+        # The released settings have 79.6 to 80.6 on Cora's validation nodes; these, chosen there on three seeds, 81.2 to
+        # 82.0. They do not suit CiteSeer.
+        "cora": Recipe(
+            model={"input_dropout": 0.9, "dropout": 0.8, "attention_dropout": 0.5, "attention_weight_decay": 5e-3},
+            epochs=300,
+            patience=200,
+            lr=0.01,
+            weight_decay=5e-3,
+            normalize="none",
+        ),
         "citeseer": Recipe(
             model={"graph_weight": 0.7, "attention_dropout": 0.3},
             epochs=500,
@@ -106,15 +118,18 @@ class SGFormer(NodeModel):
         activate: bool = False,
         norm: bool = False,
         attention_weight_decay: float | None = None,
+        input_dropout: float = 0.0,
     ):
         super().__init__()
         self.attention = GlobalAttention(inputs, hidden, attention_dropout, residual, activate, norm)
         self.convolutions = Convolutions(inputs, hidden, layers, dropout, norm)
         self.last = nn.Linear(hidden, outputs)
         self.graph_weight, self.attention_weight_decay = graph_weight, attention_weight_decay
+        self.input_dropout = input_dropout
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of every node, [N, C]; attention is between all rows given."""
+        rows = drop_entries(rows, self.input_dropout, self.training)
         near = self.convolutions(rows, normalized(edge_index, edge_weight, rows.shape[0]))
         return self.last(self.graph_weight * near + (1 - self.graph_weight) * self.attention(rows))
 
