@@ -49,8 +49,8 @@ class SGFormer(NodeModel):
         normalize="none",
     )
     recipes: ClassVar[dict[str, Recipe]] = {
-        # The released settings have 79.6 to 80.6 on Cora's validation nodes; these, chosen there on three seeds, 81.2 to
-        # 82.0. They do not suit CiteSeer.
+        # The released settings have 79.6 to 80.6 on Cora's validation nodes; these, chosen there on three seeds, have
+        # 81.2 to 82.0. They do not suit CiteSeer.
         "cora": Recipe(
             model={"input_dropout": 0.9, "dropout": 0.8, "attention_dropout": 0.5, "attention_weight_decay": 5e-3},
             epochs=300,
