@@ -82,29 +82,10 @@ def without_torch() -> None:
         raise SystemExit("torch must not be imported before the NumPy part is measured")
 
 
-def bare(model: DeployedModel, x: Any) -> Callable[[], object]:
-    """The matrix products alone, of dense rows into arrays that are kept.
-
-    Fresh arrays cost the bare side up to half as much again at 1,000 rows: a floor that high would flatter the rest.
-    """
-    if sparse.issparse(x):
-        return bare_products(model, x, "NumPy")
-    weights = [np.ascontiguousarray(weight.T) for weight, _ in model.layers]
-    kept = [np.empty((len(x), weight.shape[1]), dtype=np.float32) for weight in weights]
-
-    def run() -> object:
-        hidden = x
-        for weight, out in zip(weights, kept, strict=True):
-            hidden = np.matmul(hidden, weight, out=out)
-        return hidden
-
-    return run
-
-
 def row_sides(model: DeployedModel, x: Any, folder: Path) -> dict[str, Callable[[], object]]:
     """The bare products first, then everything that answers with this model without torch."""
     sides: dict[str, Callable[[], object]] = {
-        "bare": bare(model, x),
+        "bare": bare_products(model, x, "NumPy"),
         "logits": partial(model.logits, x),
         "probabilities": partial(model.predict_proba, x),
         "predict.py": partial(Predictor(export_run(folder, "numpy").folder).predict_proba, x),

@@ -24,7 +24,8 @@ examples:
 
 Every comma makes one more factor of the cross product; impossible pairs are left out, with the reason. A run that is
 in the store is not run again: stop a sweep at any moment and give the same command to go on. Of numbered splits
-(actor:fixed, squirrel) seed s takes split s. Of two noise rates (0.2,0.4) each is a run of its own.
+(actor:fixed, squirrel) seed s takes split s; splits that are drawn (cora:per-class:20) are drawn by the seed. Of two
+noise rates (0.2,0.4) each is a run of its own.
 """
 SECONDS_BETWEEN_LINES = 30
 
