@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 from gssc.evaluate.executor import LocalProcesses
 
@@ -69,6 +72,51 @@ def test_a_process_that_dies_with_nothing_to_do_is_replaced():
 
     results = [each.result for each in executor.run(jobs(), lambda job: None)]
     assert results == [2, 4]
+
+
+SWEEP = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {folder!r})
+from gssc.evaluate.executor import LocalProcesses
+from test_executor import busy
+
+if __name__ == "__main__":
+    list(LocalProcesses(busy, 1).run([{note!r}], lambda job: None))
+"""
+
+
+def busy(note: str) -> None:
+    Path(note).write_text(str(os.getpid()))
+    while True:
+        pass
+
+
+def runs(process: int) -> bool:
+    """Whether a process is alive; one that nobody has buried yet is not."""
+    try:
+        os.kill(process, 0)
+        return " Z " not in Path(f"/proc/{process}/stat").read_text()
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:  # gone since, or no /proc here
+        return Path("/proc/self").exists() is False
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path):
+    note, script = tmp_path / "pid", tmp_path / "sweep.py"
+    script.write_text(SWEEP.format(folder=str(Path(__file__).parent), note=str(note)))
+    parent = subprocess.Popen([sys.executable, str(script)])
+    deadline = time.monotonic() + 60
+    while not (note.exists() and note.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    worker = int(note.read_text())
+    parent.kill()
+    parent.wait()
+    while runs(worker):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_each_process_has_one_thread_and_the_parent_keeps_its_own(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -132,6 +133,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THR
 
 def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
     """A worker's life: take a job, do it, send its result or its error, until the other end closes."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         while True:
             job = connection.recv()
@@ -143,3 +145,11 @@ def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
             connection.send(answer)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return
+
+
+def _die_with_parent() -> None:
+    """A sweep that is killed leaves nobody behind who goes on computing for it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
