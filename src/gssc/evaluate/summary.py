@@ -55,8 +55,9 @@ class ResultTable:
 
     @property
     def shows_ranks(self) -> bool:
-        """An average over one data set is no average."""
-        return len(self.ranks.columns) > 1 and len(self.scores) > 1
+        """An average over one data set is no average, in however many settings and noises."""
+        datasets = {column.partition(", ")[0] for column in self.ranks.columns}
+        return len(datasets) > 1 and len(self.scores) > 1
 
     @property
     def caption(self) -> str:
