@@ -7,7 +7,7 @@ import latency
 import numpy as np
 import pytest
 import torch
-from predict import make_model, make_rows
+from predict import bare_products, make_model, make_rows
 
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
@@ -30,14 +30,15 @@ def test_every_side_gives_the_same_answer(tmp_path: Path, per_row: int | None) -
         np.testing.assert_allclose(found[0] if isinstance(found, list) else found, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("engine", ["NumPy", "torch"])
 @pytest.mark.parametrize("per_row", [None, 3])
-def test_the_bare_side_multiplies_what_the_model_does(per_row: int | None) -> None:
+def test_the_bare_side_multiplies_what_the_model_does(per_row: int | None, engine: str) -> None:
     """Without biases, and with activations that change nothing, both sides are the same numbers, call after call."""
     model = make_model([9, 8, 4])
     layers = [(abs(weight), np.zeros_like(bias)) for weight, bias in model.layers]
     model = DeployedModel(layers, model.class_names)
     x = make_rows(5, 9, per_row)
-    run = latency.bare(model, x)
+    run = bare_products(model, x, engine)
     for _ in range(2):
         np.testing.assert_allclose(np.asarray(run()), model.logits(x), rtol=1e-5)
 
