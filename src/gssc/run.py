@@ -273,4 +273,4 @@ def _or_null(value: Any) -> Any:
 
 
 def _number(value: float) -> float | None:
-    return None if np.isnan(value) else round(value, 6)
+    return _or_null(round(value, 6))

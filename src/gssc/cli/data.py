@@ -24,7 +24,7 @@ _WIDTH_WITH_DESCRIPTIONS = 120
 def list_datasets(*, data_root: str | PathLike[str] | None = None) -> None:
     """Print one line a dataset: its size, its default split, and whether its files are here already."""
     root = data_root_of(data_root)
-    console = Console(markup=False)  # a class may be called [red]
+    console = Console()
     if not console.is_terminal:  # a pipe has no width of its own: cut nothing there
         console = Console(width=_PIPE_WIDTH)
     described = console.width >= _WIDTH_WITH_DESCRIPTIONS

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from gssc.data.registry import DATASETS
 from gssc.errors import GsscError
+from gssc.evaluate.cell import Cell
 from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, differences_to, mark, summary
 from gssc.graph import SETTINGS
 from gssc.models.registry import MODELS
@@ -16,18 +17,6 @@ from gssc.sparsify.registry import SPARSIFIERS
 
 Scores = dict[Any, float | None]
 RANK = "average rank"
-# What makes two runs runs of one cell.
-CELL = (
-    "model",
-    "sparsifier",
-    "dataset",
-    "setting",
-    "label_noise",
-    "structure_noise",
-    "feature_noise",
-    "seed",
-    "max_epochs",
-)
 
 
 @dataclass
@@ -112,7 +101,8 @@ def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> 
 def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of several runs of one cell, by older and newer code or settings, the one that finished last."""
     in_time = sorted(rows, key=lambda row: row["finished_at"])
-    return list({tuple(row[name] for name in CELL): row for row in in_time}.values())
+    cell = [field.name for field in fields(Cell)]
+    return list({tuple(row[name] for name in cell): row for row in in_time}.values())
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:

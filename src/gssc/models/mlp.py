@@ -31,10 +31,7 @@ class MLP(NodeModel):
     )
     # Chosen by validation accuracy on one split of Chameleon and of Actor; Squirrel and Deezer follow Chameleon.
     recipes: ClassVar[dict[str, Recipe]] = {
-        "chameleon": replace(recipe, weight_decay=5e-3, normalize="none"),
-        "squirrel": replace(recipe, weight_decay=5e-3, normalize="none"),
-        "deezer-europe": replace(recipe, weight_decay=5e-3, normalize="none"),
-        "actor": replace(recipe, weight_decay=5e-3, normalize="none"),
+        **dict.fromkeys(("chameleon", "squirrel", "deezer-europe", "actor"), replace(recipe, normalize="none")),
         "actor/fixed": replace(recipe, weight_decay=5e-4, normalize="none"),
     }
 

@@ -36,11 +36,8 @@ class GraphSAGE(NodeModel):
     )
     # Chosen by validation accuracy on one split of Chameleon and of Actor; Squirrel and Deezer follow Chameleon.
     recipes: ClassVar[dict[str, Recipe]] = {
-        "chameleon": replace(recipe, weight_decay=5e-4, normalize="none"),
-        "squirrel": replace(recipe, weight_decay=5e-4, normalize="none"),
-        "deezer-europe": replace(recipe, weight_decay=5e-4, normalize="none"),
+        **dict.fromkeys(("chameleon", "squirrel", "deezer-europe", "actor/fixed"), replace(recipe, normalize="none")),
         "actor": replace(recipe, weight_decay=5e-3, normalize="none"),
-        "actor/fixed": replace(recipe, weight_decay=5e-4, normalize="none"),
     }
 
     def __init__(self, inputs: int, outputs: int, hidden: int = 64, dropout: float = 0.5, input_dropout: float = 0.5):
