@@ -35,10 +35,13 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def make_model(widths: list[int], **options: Any) -> DeployedModel:
-    """A model of these widths with random weights."""
+    """A model of these widths with random weights, of a size that makes logits as large as those of trained models."""
     rng = np.random.default_rng(0)
     layers = [
-        (rng.standard_normal((out, into), dtype=np.float32), rng.standard_normal(out, dtype=np.float32))
+        (
+            rng.standard_normal((out, into), dtype=np.float32) * np.float32((2 / into) ** 0.5),
+            rng.standard_normal(out, dtype=np.float32),
+        )
         for into, out in pairwise(widths)
     ]
     return DeployedModel(layers, [str(index) for index in range(widths[-1])], **options)

@@ -16,6 +16,7 @@ import numpy as np
 LEAKY_SLOPE = 0.01
 # Arrays, because NumPy has to make one of a scalar in every call.
 LEAKY_FACTOR, ZERO = np.array(LEAKY_SLOPE, dtype=np.float32), np.array(0, dtype=np.float32)
+LARGEST = float(np.finfo(np.float32).max)  # what one over the sum of a row may be, should that be next to nothing
 # Of 128 to 10,000 rows, 2,048 was fastest at 256 hidden units: fewer fit the cache better but repeat more overhead.
 BLOCK_ROWS = 2048
 LANES = 8
@@ -43,22 +44,20 @@ class Layer(NamedTuple):
     """A linear map, with its weight [in, out] the way round that sparse products need and dense ones do not mind.
 
     Where a few columns more make the number of outputs a multiple of eight, ``weight`` has them, all zero: seven
-    outputs take nearly twice as long as eight. ``bias`` tells the true number. ``stacked`` is the same once more, the
-    bias as one more row of the weight, for a row with a one at its end; ``weight`` is a view of it.
+    outputs take nearly twice as long as eight. ``bias`` tells the true number.
     """
 
     weight: np.ndarray
     bias: np.ndarray
-    stacked: np.ndarray
 
     @classmethod
     def of(cls, weight: np.ndarray, bias: np.ndarray) -> Layer:
         """From a weight [out, in]."""
         missing = -len(bias) % LANES
         padding = missing if missing <= LANES // 2 else 0
-        stacked = np.zeros((weight.shape[1] + 1, len(bias) + padding), dtype=np.float32)
-        stacked[:-1, : len(bias)], stacked[-1, : len(bias)] = weight.T, bias
-        return cls(stacked[:-1], bias, stacked)
+        padded = np.zeros((weight.shape[1], len(bias) + padding), dtype=np.float32)
+        padded[:, : len(bias)] = weight.T
+        return cls(padded, bias)
 
 
 class Engine(Protocol):
@@ -79,7 +78,7 @@ class NumpyEngine:
 
     def affine(self, block: Block, layer: Layer, out: np.ndarray) -> np.ndarray:
         """``block @ weight + bias`` in ``out``."""
-        weight, bias, _ = layer
+        weight, bias = layer
         if weight.shape[1] == len(bias):
             if isinstance(block, SparseBlock):
                 out[:] = bias
@@ -105,8 +104,6 @@ def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, a
     """Pass rows [n, in], dense or CSR, through layers with an activation between them, and after them if asked."""
     count, last = x.shape[0], len(layers) - 1
     with np.errstate(over="ignore", invalid="ignore"):  # the caller finds what overflows in the result
-        if count == 1:
-            return _one_row(x, layers, activation == "leaky_relu", normalize, activate_last)
         if count <= FEW_ROWS:
             return _few_rows(block_of(x, 0, count, normalize), layers, activation, activate_last)
         out = np.empty((count, len(layers[-1].bias)), dtype=np.float32)
@@ -124,56 +121,11 @@ def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, a
     return out
 
 
-def _one_row(x: Any, layers: Sequence[Layer], leaky: bool, normalize: bool, activate_last: bool) -> np.ndarray:
-    """The same for one row, with as few calls as will do."""
-    first, *rest = layers
-    hidden = _sparse_row(x, first, normalize) if is_sparse(x) else _times(_dense_row(x, normalize), first, 0)
-    for number, layer in enumerate(rest, start=1):
-        hidden = _times(_activated(hidden, leaky), layer, number)
-    hidden = _activated(hidden, leaky) if activate_last else hidden
-    return hidden[None, :-1].copy()
-
-
-def _dense_row(x: Any, normalize: bool) -> np.ndarray:
-    row = _scratch.row("in", x.shape[1])
-    row[:-1] = x[0]
-    if normalize:
-        row[:-1] *= _factors(np.abs(row[:-1]).sum(keepdims=True))
-    return row
-
-
-def _sparse_row(x: Any, first: Layer, normalize: bool) -> np.ndarray:
-    """What the first layer makes of a sparse row."""
-    out = _scratch.row(0, len(first.bias))
-    stop = x.indptr[1]
-    values = x.data[:stop].astype(np.float32, copy=False)
-    product = values.dot(first.weight.take(x.indices[:stop], axis=0))
-    if normalize and (total := np.abs(values).sum()):
-        product /= total
-    np.add(product[: len(first.bias)], first.bias, out=out[:-1])
-    return out
-
-
-def _times(row: np.ndarray, layer: Layer, number: int) -> np.ndarray:
-    """A row that ends in a one through a layer; the result ends in a one again."""
-    out = _scratch.row(number, len(layer.bias))
-    if layer.stacked.shape[1] == len(layer.bias):
-        row.dot(layer.stacked, out=out[:-1])
-    else:
-        out[:-1] = row.dot(layer.stacked)[: len(layer.bias)]
-    return out
-
-
-def _activated(row: np.ndarray, leaky: bool) -> np.ndarray:
-    """In place; the one at the end stays one."""
-    return np.maximum(row, np.multiply(row, LEAKY_FACTOR) if leaky else ZERO, out=row)
-
-
 def _few_rows(block: Block, layers: Sequence[Layer], activation: str, activate_last: bool) -> np.ndarray:
     """The same for so few rows that calls and not arithmetic take the time, with as few calls as will do."""
     factor = LEAKY_FACTOR if activation == "leaky_relu" else ZERO
     hidden: Any = block
-    for number, (weight, bias, _) in enumerate(layers, start=1):
+    for number, (weight, bias) in enumerate(layers, start=1):
         if isinstance(hidden, SparseBlock):
             hidden = _add_product(hidden, weight, np.zeros((hidden.rows, weight.shape[1]), dtype=np.float32))
         else:
@@ -202,7 +154,6 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self.arrays: dict[int | str, np.ndarray] = {}
-        self.rows: dict[tuple[int | str, int], np.ndarray] = {}
 
     def array(self, name: int | str, rows: int, width: int) -> np.ndarray:
         """The array of this name with this shape; whatever was in it is still there."""
@@ -210,13 +161,6 @@ class _Scratch(threading.local):
         if flat is None or flat.size < rows * width:
             flat = self.arrays[name] = np.zeros(rows * width, dtype=np.float32)
         return flat[: rows * width].reshape(rows, width)
-
-    def row(self, name: int | str, width: int) -> np.ndarray:
-        """So many numbers, which may hold anything, and a one at the end."""
-        found = self.rows.get((name, width))
-        if found is None:
-            found = self.rows[name, width] = np.ones(width + 1, dtype=np.float32)
-        return found
 
 
 _scratch = _Scratch()
@@ -273,4 +217,4 @@ def _factors(sums: np.ndarray) -> np.ndarray:
     """One over each sum, and one where the sum is zero."""
     sums = sums.astype(np.float64)
     sums[sums == 0] = 1
-    return (1 / sums).astype(np.float32)
+    return np.minimum(1 / sums, LARGEST).astype(np.float32)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gssc.deploy import store
 from gssc.deploy.forward import Layer, forward, is_sparse
+from gssc.deploy.one_row import EXP_IS_SAFE, one_row, softmax_of_one, within
 from gssc.errors import GsscError
 
 
@@ -76,9 +77,7 @@ class DeployedModel:
             x: feature rows, [rows, features]: an array (a memory map is read in blocks) or a SciPy sparse matrix.
         """
         scores = self._forward(x, len(self.layers))
-        if not np.isfinite(scores).all():
-            row = int(np.argmin(np.isfinite(scores).all(axis=1)))
-            raise GsscError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
+        _refuse_infinite(scores)
         return scores
 
     def embed(self, x: Any) -> np.ndarray:
@@ -89,8 +88,11 @@ class DeployedModel:
 
     def predict_proba(self, x: Any) -> np.ndarray:
         """Probability of each class (or task), float32 [rows, outputs]."""
-        scores = self.logits(x)
-        scores /= np.float32(self.temperature)
+        scores = self._forward(x, len(self.layers))
+        scores /= self.temperature
+        if len(scores) == 1 and self.task == "multiclass" and within(scores[0], EXP_IS_SAFE):
+            return softmax_of_one(scores)
+        _refuse_infinite(scores)
         return _softmax(scores) if self.task == "multiclass" else _sigmoid(scores)
 
     def predict(self, x: Any) -> np.ndarray:
@@ -109,8 +111,9 @@ class DeployedModel:
 
     def _forward(self, x: Any, depth: int) -> np.ndarray:
         """Pass rows through the first ``depth`` layers."""
-        layers, embedding = self._layers[:depth], depth < len(self.layers)
-        return forward(self._rows(x), layers, self.activation, self.normalize == "row", activate_last=embedding)
+        x, layers, embedding = self._rows(x), self._layers[:depth], depth < len(self.layers)
+        through = one_row if x.shape[0] == 1 else forward
+        return through(x, layers, self.activation, self.normalize == "row", embedding)
 
     def _rows(self, x: Any) -> Any:
         if is_sparse(x):
@@ -125,6 +128,15 @@ class DeployedModel:
         if x.shape[1] != inputs:
             raise GsscError(f"rows have {x.shape[1]} features, but the model was trained on {inputs}")
         return x
+
+
+def _refuse_infinite(scores: np.ndarray) -> None:
+    if len(scores) == 1 and within(scores[0], math.inf):  # the same, sooner
+        return
+    finite = np.isfinite(scores)
+    if not finite.all():
+        row = int(np.argmin(finite.all(axis=1)))
+        raise GsscError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -108,7 +108,7 @@ def test_scores_that_overflow_only_in_the_softmax() -> None:
 
     np.testing.assert_array_equal(run(model, work)[0], [[0.5, 0.5], [1, 0]])
     model.temperature = 0.1  # now the scores themselves become infinite
-    with pytest.raises(Refused, match="row 1 has far too large a feature"):
+    with pytest.raises(Refused, match="row 1 has a NaN, infinite or far too large feature"):
         run(model, work)
 
 

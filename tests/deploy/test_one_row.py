@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import softmax
+
+from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
+
+
+def identity(**options) -> DeployedModel:
+    """A model whose logits are its features."""
+    return DeployedModel([(np.eye(3), np.zeros(3))], ["a", "b", "c"], **options)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=3, max_size=3),
+    st.sampled_from([0.5, 1.0, 3.0]),
+)
+def test_probabilities_of_any_finite_scores(scores: list[float], temperature: float) -> None:
+    model = identity(temperature=temperature)
+    x = np.array([scores], dtype=np.float32)
+    if not np.isfinite(expected := x / np.float64(temperature)).all() or np.abs(expected).max() > 3.4e38:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "overflow encountered in subtract")  # of the softmax, to the right answer
+        found = model.predict_proba(x)
+        logits = model.logits(sparse.csr_matrix(x))
+    np.testing.assert_allclose(found, softmax(expected, axis=1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(logits, x)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("ask", ["logits", "predict", "predict_proba"])
+def test_what_is_not_finite_is_refused_without_a_warning(value: float, form, ask: str) -> None:
+    x = form(np.array([[1, value, 0]], dtype=np.float32))
+    with warnings.catch_warnings(), pytest.raises(GsscError, match="row 0 has a NaN, infinite or far too large"):
+        warnings.simplefilter("error")
+        getattr(identity(), ask)(x)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 20])
+def test_a_row_that_is_next_to_nothing_is_normalised_all_the_same(rows: int) -> None:
+    x = np.tile(np.array([[1e-42, 0, 0]], dtype=np.float32), (rows, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(identity(normalize="row").logits(x)).all()
+
+
+def test_the_answer_is_an_array_of_its_own() -> None:
+    model, x = identity(), np.array([[1, 2, 3]], dtype=np.float32)
+    first = model.logits(x)
+    first[:] = 0
+    assert model.logits(x).tolist() == [[1, 2, 3]]
+    assert x.tolist() == [[1, 2, 3]]
