@@ -34,13 +34,28 @@ def test_what_the_model_says_of_labelled_nodes_plays_no_part(graph: Graph, judge
     assert (scores[1].evidence["model"] == 0.5).all()
 
 
-def test_every_node_labelled_leaves_one_opinion(graph: Graph, judge) -> None:
+def test_witnesses_are_heard_and_not_judged(graph: Graph, judge) -> None:
+    """Right labels of other nodes help to find wrong ones."""
+    probabilities, adjacency = judge.predict_proba(graph.features), adjacency_of(graph)
+    sketch, labels = feature_sketch(graph.features), graph.labels[graph.train].copy()
+    labels[[3, 15]] = 1 - labels[[3, 15]]
+    others = np.setdiff1d(np.arange(graph.num_nodes), graph.train)
+    alone = doubt_labels(graph.train, labels, adjacency, sketch, probabilities)
+    helped = doubt_labels(graph.train, labels, adjacency, sketch, probabilities, (others, graph.labels[others]))
+    assert sorted(helped.nodes[:, 0]) == sorted(graph.train)
+    assert set(helped.nodes[:2, 0].tolist()) == {3, 35}
+    assert helped.evidence["regression"][:2].max() < alone.evidence["regression"][:2].max()
+
+
+def test_every_node_labelled_leaves_two_opinions(graph: Graph, judge) -> None:
     probabilities = judge.predict_proba(graph.features)
     sketch = feature_sketch(graph.features)
     nodes = np.arange(graph.num_nodes)
     ranking = doubt_labels(nodes, graph.labels, adjacency_of(graph), sketch, probabilities)
     assert "model_classes" not in ranking.evidence
-    np.testing.assert_allclose(ranking.score, 1 - ranking.evidence["held_out"], atol=1e-9)
+    given = np.array([ranking.evidence[name] for name in ("held_out", "regression")])
+    right, wrong = (np.exp(np.log(np.maximum(side, 1e-9)).mean(axis=0)) for side in (given, 1 - given))
+    np.testing.assert_allclose(ranking.score, wrong / (right + wrong), rtol=1e-6)
 
 
 def test_neighbours_mean_by_hand() -> None:

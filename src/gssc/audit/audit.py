@@ -12,7 +12,7 @@ from gssc.audit.findings import Findings, Ranking
 from gssc.audit.labels import doubt_labels, doubt_targets
 from gssc.audit.nodes import duplicate_groups, featureless_nodes, isolated_nodes
 from gssc.audit.pairs import PairEvidence
-from gssc.audit.sketch import feature_sketch
+from gssc.audit.sketch import feature_sketch, label_width
 from gssc.audit.source import Source, read_source
 from gssc.deploy import DeployedModel
 
@@ -29,7 +29,7 @@ def audit_run(
 ) -> Findings:
     """Rank the edges and training labels of a graph by doubt, with a trained run as the judge.
 
-    Labels of validation and test nodes are never read.
+    Labels of test nodes are never read; those of validation nodes are evidence on training labels, not ranked.
 
     Args:
         run: folder of a finished run.
@@ -64,8 +64,16 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
         labels = doubt_targets(graph.train, graph.labels[graph.train], evidence.adjacency, probabilities)
         notes.append("multi-label targets: scored by model and neighbourhood alone, which saw them in training")
     else:
-        numbers = _model_labels(source)
-        labels = doubt_labels(graph.train, numbers, evidence.adjacency, sketch, probabilities)
+        wide = feature_sketch(graph.features, label_width(graph.num_nodes), seed)
+        witnesses = graph.val[graph.labels[graph.val] >= 0]
+        labels = doubt_labels(
+            graph.train,
+            _model_labels(source, graph.train),
+            evidence.adjacency,
+            wide,
+            probabilities,
+            (witnesses, _model_labels(source, witnesses)),
+        )
 
     stage(STAGES[4])
     return Findings(
@@ -81,10 +89,10 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
     )
 
 
-def _model_labels(source: Source) -> np.ndarray:
-    """Training labels by the model's numbers: another graph may list the same classes in another order."""
+def _model_labels(source: Source, nodes: np.ndarray) -> np.ndarray:
+    """Labels of nodes by the model's numbers: another graph may list the same classes in another order."""
     graph, model = source.graph, source.model
-    return _numbers(model, graph.class_names or tuple(map(str, range(graph.num_classes))))[graph.labels[graph.train]]
+    return _numbers(model, graph.class_names or tuple(map(str, range(graph.num_classes))))[graph.labels[nodes]]
 
 
 def _numbers(model: DeployedModel, names: tuple[str, ...]) -> np.ndarray:

@@ -46,9 +46,7 @@ def held_out_probabilities(rows: np.ndarray, labels: np.ndarray, classes: int) -
     rows = unit_rows(rows)
     cosines = _cosines(rows, labels, np.ones(len(rows)), classes)
     cosines = _cosines(rows, labels, expit(-10 * margins(cosines, labels)), classes)
-    probabilities = _sharpened(cosines, labels)
-    probabilities[np.bincount(labels, minlength=classes)[labels] == 1] = 1 / classes
-    return probabilities
+    return undecided_if_alone(sharpened(cosines, labels), labels)
 
 
 def probabilities_by_means(
@@ -64,14 +62,20 @@ def probabilities_by_means(
         others: [m, w].
         memberships: share of each of the other rows in each class, [m, classes].
     """
-    return _sharpened(unit_rows(rows) @ unit_rows(memberships.T @ unit_rows(others)).T, labels)
+    return sharpened(unit_rows(rows) @ unit_rows(memberships.T @ unit_rows(others)).T, labels)
 
 
-def _sharpened(cosines: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def sharpened(cosines: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Cosines as probabilities, as sharp as makes the labels likeliest."""
     places = np.arange(len(labels))
     likely = [log_softmax(beta * cosines, axis=1)[places, labels].sum() for beta in SHARPNESS]
     return np.exp(log_softmax(SHARPNESS[int(np.argmax(likely))] * cosines.astype(np.float64), axis=1))
+
+
+def undecided_if_alone(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Equal probabilities for the only row of its class, which no other row can speak for."""
+    alone = np.bincount(labels)[labels] == 1
+    return np.where(alone[:, None], 1 / probabilities.shape[1], probabilities)
 
 
 def margins(values: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Which training labels to doubt: those that class means formed without them speak against."""
+"""Which training labels to doubt: those that opinions formed without them speak against."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from gssc.audit.class_means import held_out_probabilities, margins, probabilities_by_means, spread
 from gssc.audit.findings import Ranking
+from gssc.audit.regression import held_out_by_regression
 
 LEAST = 1e-9  # probabilities below are taken for this: one opinion alone cannot rule a class out
 
@@ -18,19 +19,24 @@ def doubt_labels(
     adjacency: sp.csr_matrix,
     sketch: np.ndarray,
     probabilities: np.ndarray,
+    witnesses: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Ranking:
     r"""Every training label with a score from 0 (trusted) to 1 (doubted).
 
     .. math:: s_i = \frac{\max_{c \ne y_i} \bar p_{ic}}{\max_{c \ne y_i} \bar p_{ic} + \bar p_{i y_i}},
-        \quad \bar p = \sqrt{p^{(1)} p^{(2)}}
+        \quad \bar p = \sqrt[3]{p^{(1)} p^{(2)} p^{(3)}}
 
-    the chance of the best other class, if it is that or the given one, by two opinions that count alike. Both compare
-    the node's features, averaged over the graph, with class means:
+    the chance of the best other class, if it is that or the given one, by three opinions that count alike. All look
+    at the node's features, averaged over the graph:
 
     ``held_out``
-        means of the labelled nodes, this one left out; see :func:`gssc.audit.class_means.held_out_probabilities`
+        class means of the labelled nodes, this one left out; see
+        :func:`gssc.audit.class_means.held_out_probabilities`
+    ``regression``
+        a regression on the labelled nodes, this one left out; see
+        :func:`gssc.audit.regression.held_out_by_regression`
     ``model_classes``
-        means of the unlabelled nodes, each in the classes the model gives it
+        class means of the other nodes, each in the classes the model gives it
 
     Two more are shown but take no part, for training on the label has moved them towards it, right or wrong:
 
@@ -45,19 +51,25 @@ def doubt_labels(
         adjacency: of the whole graph.
         sketch: short feature rows of all nodes.
         probabilities: of the model, all nodes, [N, C].
+        witnesses: other nodes whose class is known, and their class numbers: they are heard, not judged.
     """
-    classes = probabilities.shape[1]
-    rows = spread(sketch, adjacency)
-    used = {"held_out": held_out_probabilities(rows[nodes], labels, classes)}
-    unlabelled = np.setdiff1d(np.arange(len(rows)), nodes)
-    if len(unlabelled):
-        used["model_classes"] = probabilities_by_means(rows[nodes], labels, rows[unlabelled], probabilities[unlabelled])
+    classes, rows = probabilities.shape[1], spread(sketch, adjacency)
+    known, classes_known = nodes, labels
+    if witnesses is not None:
+        known, classes_known = np.concatenate([nodes, witnesses[0]]), np.concatenate([labels, witnesses[1]])
+    used = {
+        "held_out": held_out_probabilities(rows[known], classes_known, classes)[: len(nodes)],
+        "regression": held_out_by_regression(rows[known], classes_known, classes)[: len(nodes)],
+    }
+    others = np.setdiff1d(np.arange(len(rows)), nodes)
+    if len(others):
+        used["model_classes"] = probabilities_by_means(rows[nodes], labels, rows[others], probabilities[others])
     logs = np.mean([np.log(np.maximum(opinion, LEAST)) for opinion in used.values()], axis=0)
-    others = logs.copy()
-    others[np.arange(len(nodes)), labels] = -np.inf
+    rest = logs.copy()
+    rest[np.arange(len(nodes)), labels] = -np.inf
     shown = {"neighbourhood": neighbours_mean(probabilities, adjacency, nodes), "model": probabilities[nodes]}
     given = {name: opinion[np.arange(len(nodes)), labels] for name, opinion in {**used, **shown}.items()}
-    evidence = {"label": labels, "suggested": others.argmax(axis=1), **given}
+    evidence = {"label": labels, "suggested": rest.argmax(axis=1), **given}
     return Ranking.of(nodes[:, None], expit(margins(logs, labels)), evidence)
 
 

@@ -23,9 +23,10 @@ moved by the sparsifier's keep probability as far as that goes along with the re
 were not there; the model's own agreement and embedding, which training on the edge has raised, are shown and not
 used."""
 LABEL_TEXT = """\
-The score runs from 0 to 1: the chance of the best other class ("suggested"), if it is that or the given one. Two
-opinions count: class means of the other labelled nodes ("held out"), and of the unlabelled nodes as the model
-classifies them ("model classes"). The number below an opinion is the probability it gives to the label as it stands.
+The score runs from 0 to 1: the chance of the best other class ("suggested"), if it is that or the given one. Three
+opinions count: class means of the other labelled nodes, validation nodes among them ("held out"), a regression on the
+same nodes ("regression"), and class means of all nodes but training ones, as the model classifies them ("model
+classes"). The number below an opinion is the probability it gives to the label as it stands.
 What the model says of the node and its neighbours is shown and not used: training on the label has moved it."""
 TARGET_TEXT = """\
 The score runs from 0 to 1: the mean distance of a node's known targets from what model and neighbourhood say."""

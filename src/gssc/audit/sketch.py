@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from gssc.graph import Features
 
 WIDTH = 512
+LABEL_WIDTH, LABEL_NUMBERS = 2048, 2**26  # for comparing labels, which gains by it: at most so wide and so many in all
 ROWS_AT_A_TIME = 8192
 
 
@@ -34,6 +35,15 @@ def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.
         sketch[start : start + ROWS_AT_A_TIME] = folded.toarray() if sp.issparse(folded) else folded
     sketch -= sketch.mean(axis=0, dtype=np.float64).astype(np.float32)
     return sketch
+
+
+def label_width(nodes: int) -> int:
+    """How wide a sketch to compare labels by: a quarter of a gigabyte of it, or the usual width.
+
+    >>> label_width(3_000), label_width(50_000), label_width(10**7)
+    (2048, 1342, 512)
+    """
+    return max(WIDTH, min(LABEL_WIDTH, LABEL_NUMBERS // max(nodes, 1)))
 
 
 def unit_rows(rows: Any) -> Any:

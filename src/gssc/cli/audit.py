@@ -19,15 +19,16 @@ examples:
   gssc audit runs/mine --graph newer.npz --out audit.html   another graph, judged by the same model
 
 Edges are ranked by how much they look like pairs drawn at random (features, neighbourhoods, the model's embedding,
-common neighbours) and by the sparsifier's keep probability; training labels by how far class means of the other labels,
-and of unlabelled nodes as the model classifies them, prefer another class. Also listed: nodes with (nearly) equal
-features, nodes without an edge and nodes without a feature. Labels of validation and test nodes are never read.
+common neighbours) and by the sparsifier's keep probability; training labels by how far class means and a regression on
+the other labels, and class means of the rest as the model classifies it, prefer another class. Also listed: nodes with
+(nearly) equal features, nodes without an edge and nodes without a feature. Labels of test nodes are never read; those
+of validation nodes count as evidence.
 """
 SUFFIXES = (".html", ".csv")
 SHOWN = 10
 TERMINAL_COLUMNS = {
     "edges": ("rank", "node", "other", "score", "predicted", "other_predicted", "features", "keep_probability"),
-    "labels": ("rank", "node", "score", "label", "suggested", "held_out", "model_classes", "model"),
+    "labels": ("rank", "node", "score", "label", "suggested", "held_out", "regression", "model_classes"),
 }
 
 
