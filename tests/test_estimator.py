@@ -22,6 +22,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gssc
 from gssc import DeployedModel, GSSCClassifier, GsscError
+from gssc.config import Config
+from gssc.deploy.export.card import card
+from gssc.deploy.export.source import read_source
 
 # Every part takes part, each as short as it can be.
 QUICK = {
@@ -275,6 +278,8 @@ def test_digits_with_five_labels_a_class_beat_an_mlp() -> None:
         ({"validation_fraction": 1.5}, "validation_fraction"),
         ({"normalize": "columns"}, "auto, standard, row or none"),
         ({"config": {"model": {"width": 3}}}, "unknown setting model.width"),
+        ({"config": Config()}, "config is a Config; give a dict"),
+        ({"class_weight": {0: -1.0}}, "weights are numbers from 0 on"),
         ({"config": {"train": {"lr": -1.0}}}, "train.lr is -1"),
         ({"epochs": 0, "warmup_epochs": 0}, "nothing would be trained"),
     ],
@@ -283,6 +288,40 @@ def test_parameters_that_are_refused(iris, few, parameters, message) -> None:
     with pytest.raises(GsscError, match=message) as caught:
         quick(**parameters).fit(iris[0], few)
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("dtype", [None, object])
+def test_minus_one_among_names_is_unknown_to_fit_and_to_score(iris, few, dtype) -> None:
+    X, y = iris
+    names = np.array(["setosa", "versicolor", "virginica"])
+    given = np.array([-1 if code < 0 else str(names[code]) for code in few], dtype=dtype)
+    model = quick().fit(X, given)
+    assert model.classes_.tolist() == names.tolist()
+    labelled = few >= 0
+    assert model.score(X, given) == (model.predict(X)[labelled] == names[y][labelled]).mean() > 0.5
+    weight = np.arange(150.0)
+    right = (model.predict(X) == names[y])[labelled]
+    assert model.score(X, given, weight) == pytest.approx(np.average(right, weights=weight[labelled]))
+    with pytest.raises(ValueError, match="no known label"):
+        model.score(X[~labelled], given[~labelled])
+
+
+def test_minus_one_and_one_alone_are_scored_as_the_classes_they_are(iris) -> None:
+    X, y = iris
+    signs = np.where(y == 0, -1, 1)
+    with pytest.warns(UserWarning, match="two classes"):
+        model = quick().fit(X, signs)
+    assert model.score(X, signs) == (model.predict(X) == signs).mean()
+
+
+def test_the_card_of_a_saved_classifier_tells_what_it_was_fitted_on(iris, few, tmp_path) -> None:
+    model = quick(validation_fraction=0.2).fit(iris[0], few)
+    model.save(tmp_path)
+    text = card(read_source(tmp_path))
+    assert "| training labels | 24 |" in text
+    assert "| error after |" in text
+    assert "give it raw rows" in text
+    assert "test result above" not in text
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from gssc.config import Config, parse_config
 from gssc.data.neighbours import nearest_neighbour_edges
-from gssc.data.plain_table import Scaling, encode_labels, held_out
+from gssc.data.plain_table import Scaling, encode_labels, held_out, is_empty, is_marked_unknown
 from gssc.deploy import DeployedModel
 from gssc.deploy.double import in_double
 from gssc.errors import GsscError
@@ -29,6 +29,7 @@ require("sklearn", extra="data")
 
 from joblib import effective_n_jobs  # noqa: E402  # comes with scikit-learn
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin  # noqa: E402
+from sklearn.metrics import accuracy_score  # noqa: E402
 from sklearn.utils import check_random_state, compute_class_weight  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data  # noqa: E402
@@ -144,7 +145,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
         Args:
             X: [N, d] numbers: array, SciPy sparse or DataFrame.
-            y: [N] labels. Unknown: -1 among numbers (but -1 and 1 alone are two classes); None, NaN or "" among names.
+            y: [N] labels. Unknown: -1 (but -1 and 1 alone are two classes), None, NaN or "".
             edge_index: [2, E] row numbers, in any direction and repetition; left out, nearest neighbours are found.
         """
         if y is None:
@@ -183,6 +184,16 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         """Calibrated probability of each of ``classes_``, [rows, classes]."""
         logits = self._pass(X, -1)
         return np.asarray(softmax(logits / self.model_.temperature, axis=1))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over the rows whose label is known: whoever marks rows unknown in ``fit`` may do so here."""
+        check_is_fitted(self)
+        y = column_or_1d(y)
+        known = ~is_empty(y) & (~is_marked_unknown(y) | np.isin("-1", self.classes_.astype(str)))
+        if not known.any():
+            raise InputError("y holds no known label to compare with")
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(accuracy_score(y[known], self.predict(X)[known], sample_weight=weight))
 
     def transform(self, X: Any) -> np.ndarray:
         """The last hidden layer, [rows, hidden]: an embedding for other models."""
@@ -238,6 +249,10 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             if not isinstance(value, int | float | np.number) or not low <= value <= high:
                 limit = f"at least {low}" if high == float("inf") else f"between {low} and {high}"
                 raise GsscError(f"{name} is {value!r}; it must be a number, {limit}")
+        if not (self.config is None or isinstance(self.config, dict)):
+            raise GsscError(
+                f"config is a {type(self.config).__name__}; give a dict of sections, as Config.to_dict() does"
+            )
         if self.normalize not in ("auto", "standard", "row", "none"):
             raise GsscError(f"normalize is {self.normalize!r}; it must be auto, standard, row or none")
 
@@ -315,6 +330,8 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         if self.class_weight is None:
             return None
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
+        if not ((weights >= 0).all() and weights[labels].any()):
+            raise GsscError(f"class_weight is {self.class_weight!r}; weights are numbers from 0 on, and not all 0")
         return torch.from_numpy(weights / weights[labels].mean()).float()
 
     def _keep(self, training: BilevelTraining, scaling: Scaling, features: Any, codes: np.ndarray) -> None:
@@ -324,6 +341,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         self.edge_keep_probability_ = _by_column(training, self.edge_index_, features.shape[0])
         logits = in_double(self.model_, features, len(self.model_.layers))
         self._calibrate(logits[training.graph.val], codes[training.graph.val])
+        self.model_.metadata = self._facts(training, scaling)
         self.transduction_ = self.classes_[np.where(codes >= 0, codes, logits.argmax(axis=1))]
 
     def _calibrate(self, logits: np.ndarray, labels: np.ndarray) -> None:
@@ -334,6 +352,22 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             "rows": len(labels),
             "error_before": expected_calibration_error(softmax(logits, axis=1), labels),
             "error_after": expected_calibration_error(softmax(logits / temperature, axis=1), labels),
+        }
+
+    def _facts(self, training: BilevelTraining, scaling: Scaling) -> dict[str, Any]:
+        """What the model card tells of it."""
+        graph, best = training.graph, training.best.record
+        return {
+            "dataset": "table",
+            "split": f"{len(graph.val):,} labelled rows held out for calibration"
+            if len(graph.val)
+            else "none held out",
+            "setting": "transductive",
+            "training_labels": len(graph.train),
+            "seed": training.config.train.seed,
+            "val_accuracy": best.val_accuracy if best is not None and len(graph.val) else None,
+            "calibration": self.calibration_ if len(graph.val) else None,
+            "scales_columns": scaling.scale is not None,
         }
 
     # What prediction consists of --------------------------------------------------------------------------------

@@ -21,7 +21,10 @@ from gssc.errors import GsscError
         (np.array([True, None, False], dtype=object), [1, -1, 0], [False, True]),
         (np.array([1, -1, 1]), [1, 0, 1], [-1, 1]),
         (np.array([0, -1, 0]), [0, -1, 0], [0]),
-        (np.array(["-1", "x"]), [0, 1], ["-1", "x"]),
+        (np.array(["y", "-1", "x"]), [1, -1, 0], ["x", "y"]),
+        (np.array(["y", -1, "x", None, -1.0], dtype=object), [1, -1, 0, -1, -1], ["x", "y"]),
+        (np.array(["-1", "1", ""]), [0, 1, -1], ["-1", "1"]),
+        (np.array(["-1", "1", "2"]), [-1, 0, 1], ["1", "2"]),
     ],
 )
 def test_labels(labels: np.ndarray, codes: list[int], classes: list) -> None:

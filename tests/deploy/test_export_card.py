@@ -137,6 +137,13 @@ def test_what_is_not_a_finished_run(model: DeployedModel, tmp_path: Path) -> Non
         (tmp_path / "run" / "metrics.json").write_text(broken)
         with pytest.raises(GsscError, match=message):
             read_source(tmp_path / "run")
+    (tmp_path / "run" / "metrics.json").write_text('{"versions": [1]}')
+    with pytest.raises(GsscError, match="metrics.json: 'versions' must hold named values"):
+        read_source(tmp_path / "run")
     (tmp_path / "run" / "metrics.json").write_text('{"seed": 1}')
+    (tmp_path / "run" / "config.yaml").write_text("data: 3")
+    with pytest.raises(GsscError, match="config.yaml: 'data' must hold named values, not 3"):
+        read_source(tmp_path / "run")
+    (tmp_path / "run" / "config.yaml").write_text("train: {lr: 0.5}")
     found = read_source(tmp_path / "run")
     assert (found.metrics, found.settings) == ({"seed": 1}, {"train": {"lr": 0.5}})

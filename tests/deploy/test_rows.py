@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 from scipy import sparse
 
 from gssc.deploy import DeployedModel, read_rows, write_predictions
+from gssc.deploy.export.numpy_predictor import read_table
 from gssc.errors import GsscError
 
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -86,6 +87,11 @@ def test_columns_are_taken_by_name(tmp_path: Path) -> None:
             read_rows(tmp_path / name, feature_names=["a", "b", "c"])
 
 
+def test_blanks_around_names_make_no_difference(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "x.csv", ["a", " b", "c "], [[1, 2, 3]])
+    assert read_rows(path, ["c ", " b", "a"]).features.tolist() == [[3, 2, 1]]
+
+
 def test_columns_without_a_header_go_by_number_or_by_place(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "x.csv", None, [[7, 1, 2]])
     assert read_rows(path).feature_names == ["column 1", "column 2", "column 3"]
@@ -107,6 +113,7 @@ def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> Non
     ("text", "expected"),
     [
         ("1,2\n3,4\n", [[1, 2], [3, 4]]),  # no header
+        ("0,1\n3,4\n", [[0, 1], [3, 4]]),  # nor here: two numbers do not count columns
         ("0,1,2\n5,6,7\n", [[5, 6, 7]]),  # the header pandas gives unnamed columns
         ("\ufeffa,b\r\n1,2\r\n\r\n", [[1, 2]]),  # as a spreadsheet saves it
         ('a,"b, c"\n1,"2"\n', [[1, 2]]),
@@ -118,6 +125,7 @@ def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> Non
 def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) -> None:
     (tmp_path / "x.csv").write_bytes(text.encode())
     assert read_rows(tmp_path / "x.csv").features.tolist() == expected
+    assert read_table(tmp_path / "x.csv", None)[1].tolist() == expected  # the reader that travels with an export
 
 
 @pytest.mark.parametrize(
@@ -127,6 +135,7 @@ def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) ->
         ("a,b\n", "x.csv has no rows"),
         ("id\n1\n", "has no feature columns"),
         ("a,b\n1,2\n3,four\n", "x.csv:3: column 'b' is 'four' where a number belongs"),
+        ("a;b\n1;14,5\n", "x.csv:2: column 'b' is '14,5' where a number belongs; write decimals with a point"),
         ("1,2\n3,\n", "x.csv:2: column 'column 2' is empty"),
         ("a,b\n1,2\n3\n", "x.csv:3: 1 columns where the first line has 2"),
         ("a,b\n1,2\n3,4,5\n", "x.csv:3: 3 columns"),

@@ -12,37 +12,53 @@ from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 
 LabelKind = Literal["number", "name", "truth value"]
-# Past this, single precision keeps fewer than two digits of where in its column a value lies.
-FAR_FROM_ZERO = 1e5
+# Past this, single precision keeps fewer than four digits of where in its column a value lies.
+FAR_FROM_ZERO = 1e3
 
 
 def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Class numbers with -1 for unknown, int64 [N], and the sorted classes they stand for.
 
-    Unknown is -1 among numbers; NaN, None or empty among anything. -1 and 1 alone are two classes, as they are to many
-    binary classifiers: with -1 for unknown there would be a single class, and nothing to learn.
+    Unknown are -1 (the number among numbers or names, or the text ``-1``, which is what NumPy makes of it among names),
+    NaN, None and empty. -1 and 1 alone are two classes, as they are to many binary classifiers: with -1 for unknown
+    there would be a single class, and nothing to learn.
 
     >>> encode_labels(np.array(["b", "", "a", "b"]))
     (array([ 1, -1,  0,  1]), array(['a', 'b'], dtype='<U1'))
     >>> encode_labels(np.array([5, -1, 2]))
     (array([ 1, -1,  0]), array([2, 5]))
     """
-    if labels.dtype.kind in "OU":
-        known = np.array([not (is_missing(label) or type(label).__name__ == "NAType") for label in labels.tolist()])
-        values = _of_one_kind(labels[known])
-    elif labels.dtype.kind in "iufb":
-        known = ~np.isnan(labels) if labels.dtype.kind == "f" else np.ones(len(labels), dtype=bool)
-        values = labels[known]
-    else:
+    if labels.dtype.kind not in "OUiufb":
         raise GsscError(f"y has dtype {labels.dtype}: give class numbers or class names")
-    if values.dtype.kind in "if" and set(np.unique(values)) != {-1, 1}:
-        known[known] = values != -1
-        values = values[values != -1]
+    known, marked, one = ~is_empty(labels), is_marked_unknown(labels), _is(labels, 1)
+    alone = one.any() and (marked | one)[known].all()
+    known &= ~marked | alone
+    values = _of_one_kind(labels[known]) if labels.dtype.kind in "OU" else labels[known]
     if values.dtype.kind == "f" and np.isinf(values).any():
         raise GsscError("y holds an infinite number: give class numbers, or NaN where unknown")
     codes = np.full(len(labels), -1, dtype=np.int64)
     classes, codes[known] = np.unique(values, return_inverse=True)
     return codes, classes
+
+
+def is_empty(labels: np.ndarray) -> np.ndarray:
+    """Where a label is NaN, None or empty, bool [N]."""
+    if labels.dtype.kind in "OU":
+        missing = [is_missing(label) or type(label).__name__ == "NAType" for label in labels.tolist()]
+        return np.array(missing, dtype=bool)
+    return np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=bool)
+
+
+def is_marked_unknown(labels: np.ndarray) -> np.ndarray:
+    """Where a label is -1, as number or as text, bool [N]."""
+    return _is(labels, -1)
+
+
+def _is(labels: np.ndarray, value: int) -> np.ndarray:
+    if labels.dtype.kind in "OU":
+        found = [isinstance(label, str | int | float) and label in (value, str(value)) for label in labels.tolist()]
+        return np.array(found, dtype=bool)
+    return np.zeros(len(labels), dtype=bool) if labels.dtype.kind == "b" else labels == value
 
 
 def _of_one_kind(labels: np.ndarray) -> np.ndarray:

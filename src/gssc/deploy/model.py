@@ -84,7 +84,9 @@ class DeployedModel:
         """The last hidden layer after its activation, float32 [rows, width]."""
         if len(self.layers) == 1:
             raise GsscError("the model is a single linear map: it has no hidden layer to embed with")
-        return self._forward(x, len(self.layers) - 1)
+        hidden = self._forward(x, len(self.layers) - 1)
+        _refuse_infinite(hidden)
+        return hidden
 
     def predict_proba(self, x: Any) -> np.ndarray:
         """Probability of each class (or task), float32 [rows, outputs]."""

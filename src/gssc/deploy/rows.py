@@ -88,7 +88,11 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None) -> list
     if wanted is None:
         known = {*ID_COLUMNS, *OTHER_COLUMNS}
         return [index for index, name in enumerate(header) if name.lower() not in known]
-    place = {name: index for index, name in enumerate(header)}
+    # Readers of text tables take the blanks off names, and whoever fitted a model may have left them on.
+    place = {name.strip(): index for index, name in enumerate(header)} | {
+        name: index for index, name in enumerate(header)
+    }
+    wanted = [name if name in place else name.strip() for name in wanted]
     missing = [name for name in wanted if name not in place]
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -234,12 +238,11 @@ def _is_number(cell: str) -> bool:
 
 def _first_text(chosen: list[str], columns: list[int], header: list[str]) -> str:
     at = next(index for index, cell in enumerate(chosen) if not _is_number(cell))
-    name = header[columns[at]]
-    return (
-        f"column {name!r} is {chosen[at]!r} where a number belongs"
-        if chosen[at].strip()
-        else f"column {name!r} is empty"
-    )
+    name, cell = header[columns[at]], chosen[at]
+    if not cell.strip():
+        return f"column {name!r} is empty"
+    hint = "; write decimals with a point" if _is_number(cell.replace(",", ".", 1)) else ""
+    return f"column {name!r} is {cell!r} where a number belongs{hint}"
 
 
 def _texts(ids: Sequence[Any]) -> np.ndarray:

@@ -129,7 +129,7 @@ def limits(source: Source) -> str:
         "Rows whose features have drifted from those of the training data lower its quality without any warning.",
         "Differences in quality between groups of nodes were not measured.",
     ]
-    if fact(source, "setting") == "transductive":
+    if fact(source, "setting") == "transductive" and fact(source, "test_accuracy") is not None:
         lines.append(
             "Training saw features and edges of the test nodes (transductive): on rows that are new, expect less than "
             "the test result above."
@@ -151,6 +151,8 @@ def inputs(source: Source) -> str:
         "The model itself divides each row by the sum of its absolute values (rows of zeros stay as they are): give it "
         "raw rows, as in training."
         if model.normalize == "row"
+        else "The model itself puts columns on the scale of training: give it raw rows, as in training."
+        if fact(source, "scales_columns")
         else "Rows are used as they are: scale them as the training data was scaled."
     )
     return "\n".join([*lines, "", how])

@@ -181,15 +181,17 @@ def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[l
     if not lines:
         raise ValueError(f"{path} is empty")
     header = [cell.strip() for cell in lines[0][1]]
-    named = not all(map(_is_number, header)) or header == [str(index) for index in range(len(header))]
+    counted = len(header) > 2 and header == [str(index) for index in range(len(header))]  # as pandas names columns
+    named = counted or not all(map(_is_number, header))
     columns, ids = list(range(len(header))), None
     if named:
         lines = lines[1:]
         ids = next((index for index, name in enumerate(header) if name.lower() in ID_COLUMNS), None)
         if feature_names is not None:
-            if missing := [name for name in feature_names if name not in header]:
+            wanted = [name.strip() for name in feature_names]
+            if missing := [name for name in wanted if name not in header]:
                 raise ValueError(f"{path} lacks the column {missing[0]!r}")
-            columns = [header.index(name) for name in feature_names]
+            columns = [header.index(name) for name in wanted]
         else:
             known = {*ID_COLUMNS, *OTHER_COLUMNS}
             columns = [index for index, name in enumerate(header) if name.lower() not in known]

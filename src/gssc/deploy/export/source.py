@@ -43,13 +43,14 @@ def read_source(folder: str | Path) -> Source:
     if not (folder / DESCRIPTION).exists():
         raise GsscError(f"{folder} is not a run: it has no {DESCRIPTION}; name the --out folder of gssc train")
     model = DeployedModel.load(folder)
-    return Source(
-        folder,
-        model,
-        digest=_json(folder / DESCRIPTION)["digest"],
-        metrics=_json(result) if result.exists() else {},
-        settings=read_settings(config) if config.exists() else {},
-    )
+    metrics, settings = _json(result) if result.exists() else {}, read_settings(config) if config.exists() else {}
+    for path, name, part in (
+        (result, "versions", metrics.get("versions")),
+        *((config, name, part) for name, part in settings.items()),
+    ):
+        if not isinstance(part, dict | None):
+            raise GsscError(f"{path}: {name!r} must hold named values, not {part!r}; copy the run again")
+    return Source(folder, model, _json(folder / DESCRIPTION)["digest"], metrics, settings)
 
 
 def _json(path: Path) -> dict[str, Any]:
