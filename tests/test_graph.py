@@ -219,6 +219,16 @@ def test_with_changes_one_thing() -> None:
         ({"setting": "transductiv"}, "setting 'transductiv' is not known"),
         ({"node_ids": [1, 2]}, "node_ids have shape"),
         ({"feature_names": ["a"]}, "1 feature_names for 2 features"),
+        ({"feature_names": ["a", "a"]}, "feature_names has 'a' twice"),
+        ({"labels": np.ones((4, 2)), "class_names": ("a",)}, "1 class_names for 2 tasks"),
+        ({"labels": np.full((4, 2), np.nan)}, "train holds no known target"),
+        ({"labels": [[0, 1], [np.nan, np.nan], [0, 1], [0, 1]]}, "val holds no known target"),
+        ({"labels": [0, 0, 10**9, 1]}, "label of node 2 is 1000000000, more than there are nodes"),
+        ({"features": [[0, 1], [2], [0, 0], [0, 0]]}, "features cannot be read as an array"),
+        ({"features": np.ones((4, 2), dtype=complex)}, "features have dtype complex128"),
+        ({"features": np.ones((4, 2), dtype="M8[D]")}, "features have dtype datetime64"),
+        ({"labels": [[0, 1], [1], [0], [1]]}, "labels cannot be read as an array"),
+        ({"edges": [[0, 1], [1]]}, "edges cannot be read as an array"),
     ],
 )
 def test_bad_input_is_one_clear_line(changes: dict[str, Any], message: str) -> None:

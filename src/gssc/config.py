@@ -231,7 +231,7 @@ class Config:
         for place, (low, high) in RANGES.items():
             section, name = place.split(".")
             value = getattr(getattr(self, section), name)
-            if not low <= value <= high:  # NaN fails too
+            if value is None or not low <= value <= high:  # NaN fails too
                 limit = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high}"
                 raise GsscError(f"{place} is {value}; it must be {limit}")
         if self.train.epochs + self.train.warmup_epochs == 0:

@@ -101,10 +101,12 @@ class Graph:
 
     def _refuse_unlabelled(self) -> None:
         """Training and choosing a model need labels; a test node may be one whose label nobody knows."""
-        if self.is_multilabel:
-            return
         for part in ("train", "val"):
             nodes = getattr(self, part)
+            if self.is_multilabel:
+                if len(nodes) and np.isnan(self.labels[nodes]).all():
+                    raise GsscError(f"{part} holds no known target: every one is NaN; give some, or leave {part} empty")
+                continue
             unlabelled = nodes[self.labels[nodes] < 0]
             if len(unlabelled):
                 raise GsscError(
@@ -311,4 +313,7 @@ def _clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tupl
     texts = tuple(str(name) for name in names)
     if len(texts) != num_features:
         raise GsscError(f"{len(texts)} feature_names for {num_features} features: give one a column")
+    if len(set(texts)) != num_features:
+        twice = next(name for place, name in enumerate(texts) if name in texts[:place])
+        raise GsscError(f"feature_names has {twice!r} twice: give each column its own name")
     return texts

@@ -29,6 +29,7 @@ from scipy.special import softmax
 from gssc import __version__
 from gssc.config import Config, DataConfig, parse_config, read_settings
 from gssc.data import load_dataset
+from gssc.data.splits import make_split
 from gssc.deploy import DeployedModel
 from gssc.deploy.export.folder import exports_in
 from gssc.errors import GsscError
@@ -48,11 +49,16 @@ def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
     if (data.dataset is None) == (data.graph is None):
         raise GsscError("name a data set, or give your own graph with --graph FILE.npz (one of the two)")
     if data.graph is not None:
-        if data.split is not None:
-            raise GsscError(
-                f"data.split is {data.split!r}, but {data.graph} brings its own split; leave one of them out"
-            )
         graph = Graph.load(data.graph)
+        if data.split is not None:
+            if len(graph.train) or len(graph.val) or len(graph.test):
+                raise GsscError(
+                    f"data.split is {data.split!r}, but {data.graph} brings its own split; leave one of them out"
+                )
+            (train, val, test), name = make_split(data.split, graph.labels, data.split_seed)
+            graph = graph.with_(train=train, val=val, test=test, split=name)
+        elif not len(graph.train):
+            raise GsscError(f"{data.graph} has no training nodes: give it a train_mask, or --split ratio:60/20/20")
         graph = graph.with_(setting=data.setting) if data.setting else graph
     else:
         graph = load_dataset(

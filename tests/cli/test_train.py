@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from gssc.data import csbm
 
@@ -49,6 +50,34 @@ def test_a_class_without_training_label_is_refused_only_on_request(gssc, tmp_pat
     done = gssc("train", "--graph", "graph.npz", "--out", "other", "--data.require_all_classes=true", *QUICK)
     assert done.returncode == 2
     assert not (tmp_path / "other").exists()
+
+
+def test_a_graph_file_without_masks_is_split_as_told(gssc, tmp_path: Path) -> None:
+    csbm(nodes=60, degree=4).with_(train=[], val=[], test=[]).save(tmp_path / "graph.npz")
+    done = gssc("train", "--graph", "graph.npz", "--out", "run", *QUICK)
+    assert done.returncode == 2
+    assert "no training nodes: give it a train_mask, or --split ratio:60/20/20" in done.stderr
+    done = gssc("train", "--graph", "graph.npz", "--split", "ratio:50/25/25", "--out", "run", *QUICK)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["split"].startswith("ratio 50/25/25")
+    csbm(nodes=60, degree=4).save(tmp_path / "graph.npz")
+    done = gssc("train", "--graph", "graph.npz", "--split", "ratio:50/25/25", "--out", "other", *QUICK)
+    assert done.returncode == 2
+    assert "brings its own split" in done.stderr
+
+
+def test_a_data_set_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("data: {dataset: digits}\nmodel: {hidden: 16}\n")
+    done = gssc("train", "--config", "c.yaml", "--out", "run", *QUICK[1:])
+    assert done.returncode == 0, done.stderr
+    found = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert (found["model"]["mix_by"], found["train"]["max_batches"]) == ("vector", 20)  # not the defaults
+    assert found["model"]["hidden"] == 16
+    (tmp_path / "c.yaml").write_text("train: {epochs: null}\n")
+    done = gssc("train", "digits", "--config", "c.yaml", "--out", "other")
+    assert done.returncode == 2
+    assert "train.epochs is None" in done.stderr
 
 
 @pytest.mark.parametrize(

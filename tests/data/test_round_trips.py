@@ -112,6 +112,12 @@ def test_pyg_with_several_masks_and_column_labels() -> None:
     assert Graph.from_pyg(data, name="mine").name == "mine"
     with pytest.raises(GsscError, match="has no x"):
         Graph.from_pyg(pyg.Data(edge_index=data.edge_index))
+    with pytest.raises(GsscError, match="mask_column is 2, but train_mask has columns 0 to 1"):
+        Graph.from_pyg(data, mask_column=2)
+    with pytest.raises(GsscError, match="not HeteroData"):
+        Graph.from_pyg(pyg.HeteroData())
+    data.x = data.x.bfloat16()
+    assert Graph.from_pyg(data).features.tolist() == [[1, 0], [0, 1]]
 
 
 def test_networkx_by_hand() -> None:
@@ -130,6 +136,17 @@ def test_networkx_by_hand() -> None:
     directed.nodes["c"]["feat"] = [1]
     with pytest.raises(GsscError, match="node 'c' has 1 features where node 'b' has 2"):
         Graph.from_networkx(directed, features="feat")
+
+
+def test_networkx_as_people_name_things() -> None:
+    networkx = pytest.importorskip("networkx")
+    grid = networkx.grid_2d_graph(2, 2)
+    for name, part in zip(grid, ("Train", "valid", "TEST", None), strict=True):
+        grid.add_node(name, x=[1.0], y=0, split=part)
+    graph = Graph.from_networkx(grid)
+    assert [part.tolist() for part in (graph.train, graph.val, graph.test)] == [[0], [1], [2]]
+    assert graph.node_ids is not None
+    assert graph.node_ids.tolist() == ["(0, 0)", "(0, 1)", "(1, 0)", "(1, 1)"]
 
 
 def test_scipy_refusals() -> None:

@@ -73,6 +73,35 @@ def test_several_targets(build: Any) -> None:
     graph = build("id,x,t1,t2\na,1,0,1\nb,2,,1\n", "a,b\na,b\n", label_column=["t1", "t2"])
     assert graph.is_multilabel
     np.testing.assert_array_equal(graph.labels, [[0, 1], [np.nan, 1]])
+    assert graph.class_names == ("t1", "t2")
+
+
+def test_row_numbers_that_pandas_writes_are_no_feature(build: Any) -> None:
+    graph = build(",id,x\n0,a,1\n1,b,2\n2,c,4\n", ",from here,to there\n0,a,b\n1,b,c\n")
+    assert graph.feature_names == ("x",)
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+
+
+def test_an_edge_list_of_names_without_a_header_keeps_its_first_edge(build: Any) -> None:
+    nodes = "name,x\nalice,1\nbob,2\ncarol,3\n"
+    assert build(nodes, "alice,bob\nbob,carol\n").num_edges == 2
+    assert build(nodes, "one,other\nbob,carol\n").num_edges == 1
+
+
+def test_whole_numbers_written_as_decimals_are_whole(build: Any) -> None:
+    graph = build("id,x,label\n0,1,0.0\n1,2,1.0\n2,3,-1.0\n", "source,target\n0.0,1.0\n1.0,2.0\n")
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.labels.tolist() == [0, 1, -1]
+    assert graph.class_names == ("0", "1")
+
+
+def test_a_column_of_lists_is_refused(build: Any, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    parquet.write_table(pyarrow.table({"id": ["a", "b"], "v": [[1.0, 2.0], [3.0, 4.0]]}), tmp_path / "n.parquet")
+    with pytest.raises(GsscError, match=r"row 1, column 'v': \[1.0, 2.0\] is not a number"):
+        import_tables(tmp_path / "n.parquet", tmp_path / "e.csv")
 
 
 def test_default_split_uses_every_label(build: Any) -> None:

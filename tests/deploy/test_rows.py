@@ -87,6 +87,13 @@ def test_columns_are_taken_by_name(tmp_path: Path) -> None:
             read_rows(tmp_path / name, feature_names=["a", "b", "c"])
 
 
+def test_named_columns_of_an_npz_are_taken_by_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.array([[1.0, 2.0]]), feature_names=np.array(["b", "a"]))
+    assert read_rows(tmp_path / "x.npz", ["a", "b"]).features.tolist() == [[2, 1]]
+    with pytest.raises(GsscError, match="the table lacks 'c'"):
+        read_rows(tmp_path / "x.npz", ["a", "c"])
+
+
 def test_blanks_around_names_make_no_difference(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "x.csv", ["a", " b", "c "], [[1, 2, 3]])
     assert read_rows(path, ["c ", " b", "a"]).features.tolist() == [[3, 2, 1]]

@@ -82,10 +82,11 @@ def settings_of(args: Any) -> Config:
     out = args.get("out")
     if args.get("resume") and out and (Path(out) / "config.yaml").exists():
         return parse_config(read_settings(Path(out) / "config.yaml"), typed)
+    from_file = read_settings(args["config"]) if args.get("config") else {}
+    data = {**(from_file.get("data") or {}), **data}
     base: Settings = recipe_settings(data.get("dataset"), data.get("split"))
     if args.get("preset"):
         base = preset_settings(args["preset"])
-    from_file = read_settings(args["config"]) if args.get("config") else {}
     return parse_config(base, from_file, typed)
 
 

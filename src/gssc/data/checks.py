@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.data.arrays import as_array
 from gssc.errors import GsscError
 
 _ROWS_AT_A_TIME = 65_536  # memory-mapped features are checked block by block, never read in whole
@@ -57,7 +58,7 @@ def clean_features(features: Any) -> Any:
     """
     if sp.issparse(features):
         return _clean_sparse(features)
-    array = np.asanyarray(features)
+    array = as_array(features, "features")
     if array.ndim != 2:
         raise GsscError(
             f"features have shape {array.shape}; they must be a table, one row a node and one column a feature: "
@@ -65,6 +66,8 @@ def clean_features(features: Any) -> Any:
         )
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise GsscError(f"features have shape {array.shape}: at least one node and one feature are needed")
+    if array.dtype.kind in "cmMV":
+        raise GsscError(f"features have dtype {array.dtype}: give real numbers")
     if array.dtype.kind not in "fiub":
         array = _numbers_from_objects(array)
     if array.dtype != np.float32 or not array.flags.c_contiguous:
@@ -163,7 +166,7 @@ def clean_edges(edge_index: Any, num_nodes: int) -> tuple[np.ndarray, Cleaning]:
 
 
 def _integer_edges(edge_index: Any) -> np.ndarray:
-    edges = np.asarray(edge_index)
+    edges = np.asarray(as_array(edge_index, "edges"))
     if edges.size == 0:
         return np.empty((2, 0), dtype=np.int64)
     if edges.ndim != 2 or edges.shape[0] != 2:

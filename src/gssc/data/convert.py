@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     import torch_geometric.data
 
 _PARTS = ("train", "val", "test")
+_PART_NAMES = {"train": ("train",), "val": ("val", "valid", "validation", "dev"), "test": ("test",)}
 _TOLD = ("name", "split", "setting", "class_names", "node_ids", "feature_names")
 
 
 def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes: Any) -> Graph:
     """Read x, edge_index, y and the three masks; `mask_column` picks one of several splits stored as columns."""
+    if not hasattr(data, "edge_index") or type(data).__name__ == "HeteroData":
+        raise GsscError(f"from_pyg takes a torch_geometric Data, not {type(data).__name__}: one kind of node and edge")
     if data.x is None or data.edge_index is None:
         missing = "x" if data.x is None else "edge_index"
         raise GsscError(f"the PyG data has no {missing}: GSSC needs node features and edges")
@@ -32,6 +35,8 @@ def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes
         mask = data.get(f"{part}_mask")
         if mask is not None:
             array = _from_tensor(mask)
+            if array.ndim == 2 and not 0 <= mask_column < array.shape[1]:
+                raise GsscError(f"mask_column is {mask_column}, but {part}_mask has columns 0 to {array.shape[1] - 1}")
             values[part] = array[:, mask_column] if array.ndim == 2 else array
     values.update({key: data[key] for key in _TOLD if key in data and data[key] is not None})
     return Graph(**{**values, **changes})
@@ -41,6 +46,7 @@ def _from_tensor(tensor: Any) -> Any:
     if not hasattr(tensor, "detach"):
         return tensor
     tensor = tensor.detach().cpu()
+    tensor = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor  # NumPy has no such numbers
     if str(tensor.layout) == "torch.strided":
         return tensor.numpy()
     rows = tensor.to_sparse_csr()
@@ -98,8 +104,11 @@ def from_networkx(
         "features": np.stack(rows),
         "edges": edges,
         "labels": _attribute_labels(labels),
-        "node_ids": names,
-        **{part: [index for index, value in enumerate(parts) if value == part] for part in _PARTS},
+        "node_ids": [name if isinstance(name, str | int) else str(name) for name in names],
+        **{
+            part: [index for index, value in enumerate(parts) if str(value).lower() in _PART_NAMES[part]]
+            for part in _PARTS
+        },
         **{key: network.graph[key] for key in _TOLD if key in network.graph},
     }
     return Graph(**{**values, **changes})

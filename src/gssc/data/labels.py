@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gssc.data.arrays import as_array
 from gssc.errors import GsscError
+
+MOST_CLASSES = 1000  # more only if there are as many nodes
 
 
 def clean_labels(
@@ -20,7 +23,7 @@ def clean_labels(
         raise GsscError("class_names repeat a name: give each class its own")
     if labels is None:
         return np.full(num_nodes, -1, dtype=np.int64), names
-    array = np.asarray(labels)
+    array = np.asarray(as_array(labels, "labels"))
     if array.ndim not in (1, 2) or len(array) != num_nodes:
         raise GsscError(
             f"labels have shape {array.shape} for {num_nodes} nodes: give one label a node (-1 where unknown)"
@@ -28,6 +31,8 @@ def clean_labels(
     if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "iu":
         array = array[:, 0]
     if array.ndim == 2:
+        if names is not None and len(names) != array.shape[1]:
+            raise GsscError(f"{len(names)} class_names for {array.shape[1]} tasks: give one a column of labels")
         return _multilabel(array), names
     if array.dtype.kind in "OUS":
         return _named_classes(array, names)
@@ -63,6 +68,12 @@ def _class_ids(array: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
     wrong = np.flatnonzero(ids < -1)
     if len(wrong):
         raise GsscError(f"label of node {wrong[0]} is {ids[wrong[0]]}: use 0, 1, ... for classes, -1 for unknown")
+    most = max(len(ids), MOST_CLASSES)
+    if names is None and ids.max(initial=-1) >= most:
+        first = int(np.flatnonzero(ids >= most)[0])
+        raise GsscError(
+            f"label of node {first} is {ids[first]}, more than there are nodes: number the classes 0, 1, ..."
+        )
     if names is not None and len(ids) and ids.max() >= len(names):
         first = int(np.flatnonzero(ids >= len(names))[0])
         raise GsscError(
@@ -108,7 +119,7 @@ def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:
     """Return a sorted int64 index array from node numbers or a boolean mask; `part` names it in errors."""
     if index is None:
         return np.empty(0, dtype=np.int64)
-    array = np.asarray(index)
+    array = np.asarray(as_array(index, part))
     if array.size == 0 and array.dtype != bool:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 from gssc.extras import require
 
+_WHOLE = re.compile(r"-?\d+(\.0+)?")  # how a whole number is written where others of its column were missing
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 
 
@@ -42,7 +44,10 @@ class Table:
 
     def texts(self, name: str) -> list[str]:
         """Return a column as stripped text; 3 and 3.0 read the same; missing cells are empty."""
-        return [v.strip() if isinstance(v, str) else _as_text(v) for v in self.columns[name]]
+        texts = [v.strip() if isinstance(v, str) else _as_text(v) for v in self.columns[name]]
+        if all(_WHOLE.fullmatch(text) for text in texts if text):
+            return [text.partition(".")[0] for text in texts]
+        return texts
 
     def numbers(self, names: Sequence[str], *, blank: float | None = None) -> np.ndarray:
         """Return columns as float32 [rows, columns]; a blank cell becomes `blank`, or is an error without it."""
@@ -59,7 +64,7 @@ class Table:
     def _column_of_numbers(self, name: str, blank: float | None) -> np.ndarray:
         try:
             numbers = np.asarray(self.columns[name]).astype(np.float64)
-            if np.isfinite(numbers).all():
+            if numbers.ndim == 1 and np.isfinite(numbers).all():
                 return numbers
         except (TypeError, ValueError):
             pass
@@ -99,7 +104,7 @@ def read_table(path: str | PathLike[str]) -> Table:
     path = Path(path)
     if not path.is_file():
         raise GsscError(f"{path} does not exist: check the path")
-    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
     if suffix in (".parquet", ".pq"):
         return _read_parquet(path)
     if suffix not in _TEXT_SUFFIXES:

@@ -19,6 +19,7 @@ _LABEL_NAMES = ("label", "y", "class", "target")
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node_1", "node_2"))
 _PART_OF = {"train": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2}
 _NO_PART = ("", "none", "unlabelled", "unlabeled", "unknown")
+INDEX = ""  # what pandas calls the column of row numbers it writes unless told not to
 DEFAULT_SPLIT = "ratio:60/20/20"
 
 
@@ -57,7 +58,13 @@ def import_tables(
     id_column = _named(node_table, id_column, _ID_NAMES) or node_table.names[0]
     label_columns = _label_columns(node_table, label_column, taken=id_column)
     split_column = _named(node_table, split_column, ("split",), taken=(id_column, *label_columns))
-    taken = {id_column, *label_columns, split_column, *(_existing(node_table, column) for column in ignore_columns)}
+    taken = {
+        id_column,
+        *label_columns,
+        split_column,
+        INDEX,
+        *(_existing(node_table, column) for column in ignore_columns),
+    }
     if feature_columns is None:
         feature_columns = [column for column in node_table.names if column not in taken]
     if not feature_columns:
@@ -108,7 +115,7 @@ def _label_columns(table: Table, given: str | Sequence[str] | None, taken: str) 
 
 def _labels(table: Table, columns: list[str], *, multilabel: bool) -> tuple[np.ndarray, tuple[str, ...] | None]:
     if multilabel:
-        return clean_labels(table.numbers(columns, blank=np.nan), len(table), None)
+        return clean_labels(table.numbers(columns, blank=np.nan), len(table), columns)
     if not columns:
         return clean_labels(None, len(table), None)
     texts = table.texts(columns[0])
@@ -147,11 +154,12 @@ def _parts_from_column(table: Table, column: str) -> Split:
 def _edge_index(
     table: Table, source: str | None, target: str | None, row_of: dict[str, int], node_table: Table
 ) -> np.ndarray:
-    if len(table.names) < 2:
+    names = [name for name in table.names if name != INDEX]
+    if len(names) < 2:
         raise GsscError(f"{table.path} has one column only: an edge needs two, the nodes it joins")
     by_lower = {name.lower(): name for name in table.names}
     pair = next((pair for pair in _END_NAMES if all(name in by_lower for name in pair)), None)
-    usual = [by_lower[name] for name in pair] if pair else table.names[:2]
+    usual = [by_lower[name] for name in pair] if pair else names[:2]
     ends = [usual[side] if given is None else _existing(table, given) for side, given in enumerate((source, target))]
     if ends[0] == ends[1]:
         raise GsscError(f"{table.path}: both ends of an edge are read from column {ends[0]!r}: name both columns")
@@ -165,4 +173,6 @@ def _edge_index(
                     "add the node or drop the edge"
                 )
             edges[side, row] = node
+    if not pair and all(name in row_of for name in ends):  # no header: its "names" are two nodes
+        return np.concatenate([np.array([[row_of[name]] for name in ends]), edges], axis=1)
     return edges

@@ -60,7 +60,7 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> R
     wanted = None if feature_names is None else [str(name) for name in feature_names]
     try:
         if suffix == ".npz":
-            rows = _read_npz(path)
+            rows = _in_order(_read_npz(path), wanted)
         elif suffix == ".npy":
             rows = Rows(np.load(path, mmap_mode="r", allow_pickle=False))
         elif suffix == ".parquet":
@@ -121,6 +121,16 @@ def _read_npz(path: Path) -> Rows:
     raise GsscError(f"{path} has no key 'x' and no sparse 'x_data', 'x_indices', 'x_indptr', 'x_shape'; it has {found}")
 
 
+def _in_order(rows: Rows, wanted: list[str] | None) -> Rows:
+    """The columns that are wanted, if both sides have names."""
+    if wanted is None or rows.feature_names is None or rows.feature_names == wanted or rows.features.ndim != 2:
+        return rows
+    if len(rows.feature_names) != rows.features.shape[1]:
+        raise ValueError(f"{len(rows.feature_names)} feature_names for {rows.features.shape[1]} columns")
+    columns = feature_columns(rows.feature_names, wanted)
+    return Rows(rows.features[:, columns], rows.ids, [rows.feature_names[column] for column in columns])
+
+
 def _csr(file: Any, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: np.ndarray) -> Any:
     from scipy import sparse
 
@@ -174,7 +184,7 @@ def _read_text(path: Path, delimiter: str, wanted: list[str] | None) -> Rows:
                 delimiter = max(",;", key=file.readline().count)
                 file.seek(0)
             reader = csv.reader(file, delimiter=delimiter, strict=True)
-            lines = ((line := reader.line_num, cells) for cells in reader if cells)
+            lines = ((line := reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells))
             first = next(lines, None)
             if first is None:
                 raise GsscError(f"{path} is empty")

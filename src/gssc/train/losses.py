@@ -145,7 +145,8 @@ def masked_smoothness(weights: Tensor, pair_losses: Tensor) -> Tensor:
     """Eq. 14: the smoothness loss multiplied by g'; kept because the paper shows that it fails.
 
     Every edge whose loss is positive is better dropped than learned, so minimising it drives the edge set towards the
-    empty one. Bounded negatives can make the loss of a good edge negative; without negatives the collapse is plain.
+    empty one, as far as the sparsifier can follow: alpha keeps a share of every edge, and the sigmoid of a product of
+    two alike rows hardly falls below one half. Bounded negatives can make the loss of a good edge negative.
     """
     return (weights * pair_losses).mean()
 
