@@ -134,6 +134,8 @@ def create_app(
         """Needs no token."""
         return {"status": "ok"}
 
+    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)
+
     @app.get(
         "/metrics",
         summary="Counters for Prometheus",
@@ -145,7 +147,7 @@ def create_app(
         return Response(metrics.text(), headers={"content-type": METRICS_TYPE})
 
     for path, page in (("/", "page.html"), ("/docs", "docs.html")):
-        app.add_api_route(path, _page(page), include_in_schema=False)
+        app.add_api_route(path, _page(page), methods=["GET", "HEAD"], include_in_schema=False)
     if token is not None:
         _ask_for_token_in_schema(app)
     return Guard(app, limits, metrics, token, direct={"/predict": classify})
