@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gssc.data.labels import is_missing
+from gssc.data.splits import PART_OF
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.graph import Graph
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import torch_geometric.data
 
 _PARTS = ("train", "val", "test")
-_PART_NAMES = {"train": ("train",), "val": ("val", "valid", "validation", "dev"), "test": ("test",)}
 _TOLD = ("name", "split", "setting", "class_names", "node_ids", "feature_names")
 
 
@@ -106,8 +106,8 @@ def from_networkx(
         "labels": _attribute_labels(labels),
         "node_ids": [name if isinstance(name, str | int) else str(name) for name in names],
         **{
-            part: [index for index, value in enumerate(parts) if str(value).lower() in _PART_NAMES[part]]
-            for part in _PARTS
+            part: [index for index, value in enumerate(parts) if PART_OF.get(str(value).lower()) == place]
+            for place, part in enumerate(_PARTS)
         },
         **{key: network.graph[key] for key in _TOLD if key in network.graph},
     }

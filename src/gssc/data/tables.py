@@ -9,7 +9,7 @@ import numpy as np
 
 from gssc.data.labels import clean_labels
 from gssc.data.readers import Table, read_table
-from gssc.data.splits import Split, labelled_nodes, make_split
+from gssc.data.splits import PART_OF, Split, labelled_nodes, make_split
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.names import nearest
@@ -17,7 +17,6 @@ from gssc.names import nearest
 _ID_NAMES = ("id", "node_id", "node", "node id")
 _LABEL_NAMES = ("label", "y", "class", "target")
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node_1", "node_2"))
-_PART_OF = {"train": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2}
 _NO_PART = ("", "none", "unlabelled", "unlabeled", "unknown")
 INDEX = ""  # what pandas calls the column of row numbers it writes unless told not to
 DEFAULT_SPLIT = "ratio:60/20/20"
@@ -143,8 +142,8 @@ def _node_ids(table: Table, column: str) -> tuple[np.ndarray, dict[str, int]]:
 def _parts_from_column(table: Table, column: str) -> Split:
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for row, text in enumerate(table.texts(column)):
-        if text.lower() in _PART_OF:
-            parts[_PART_OF[text.lower()]].append(row)
+        if text.lower() in PART_OF:
+            parts[PART_OF[text.lower()]].append(row)
         elif text.lower() not in _NO_PART:
             raise GsscError(f"{table.where(row)}, column {column!r}: {text!r} is not train, val, test or empty")
     train, val, test = (np.array(rows, dtype=np.int64) for rows in parts)
