@@ -10,6 +10,8 @@ from gssc.audit.sketch import unit_rows
 
 RESTART = 0.1
 STEPS = 10
+COLUMNS_AT_A_TIME = 256
+ROWS_AT_A_TIME = 8192
 SHARPNESS = np.geomspace(1, 100, 41)
 
 
@@ -22,9 +24,13 @@ def spread(rows: np.ndarray, adjacency: sp.csr_matrix) -> np.ndarray:
     """
     scale = (1 / np.sqrt(np.diff(adjacency.indptr) + 1)).astype(np.float32)
     walk = sp.csr_matrix(sp.diags(scale) @ (adjacency + sp.eye(len(scale), dtype=np.float32)) @ sp.diags(scale))
-    result = rows
-    for _ in range(STEPS):
-        result = (1 - RESTART) * (walk @ result) + RESTART * rows
+    result = np.empty_like(rows)
+    for start in range(0, rows.shape[1], COLUMNS_AT_A_TIME):
+        columns = slice(start, start + COLUMNS_AT_A_TIME)
+        block = given = np.ascontiguousarray(rows[:, columns])
+        for _ in range(STEPS):
+            block = (1 - RESTART) * (walk @ block) + RESTART * given
+        result[:, columns] = block
     return result
 
 
@@ -62,7 +68,11 @@ def probabilities_by_means(
         others: [m, w].
         memberships: share of each of the other rows in each class, [m, classes].
     """
-    return sharpened(unit_rows(rows) @ unit_rows(memberships.T @ unit_rows(others)).T, labels)
+    sums = np.zeros((memberships.shape[1], others.shape[1]))
+    for start in range(0, len(others), ROWS_AT_A_TIME):
+        some = slice(start, start + ROWS_AT_A_TIME)
+        sums += memberships[some].T @ unit_rows(others[some])
+    return sharpened(unit_rows(rows) @ unit_rows(sums).T, labels)
 
 
 def sharpened(cosines: np.ndarray, labels: np.ndarray) -> np.ndarray:

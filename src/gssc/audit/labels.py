@@ -61,9 +61,10 @@ def doubt_labels(
         "held_out": held_out_probabilities(rows[known], classes_known, classes)[: len(nodes)],
         "regression": held_out_by_regression(rows[known], classes_known, classes)[: len(nodes)],
     }
-    others = np.setdiff1d(np.arange(len(rows)), nodes)
-    if len(others):
-        used["model_classes"] = probabilities_by_means(rows[nodes], labels, rows[others], probabilities[others])
+    if len(nodes) < len(rows):
+        of_others = probabilities.copy()
+        of_others[nodes] = 0
+        used["model_classes"] = probabilities_by_means(rows[nodes], labels, rows, of_others)
     logs = np.mean([np.log(np.maximum(opinion, LEAST)) for opinion in used.values()], axis=0)
     rest = logs.copy()
     rest[np.arange(len(nodes)), labels] = -np.inf
