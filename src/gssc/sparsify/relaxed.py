@@ -18,15 +18,18 @@ class EdgeDots(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, edges: Tensor) -> Tensor:
         ctx.save_for_backward(z, edges)
-        return torch.cat([(z[i] * z[j]).sum(1) for i, j in edges.split(CHUNK, dim=1)])
+        # Written to the array of one side: half the time of a new one, and index_select takes a third of z[i]'s.
+        return torch.cat(
+            [z.index_select(0, i).mul_(z.index_select(0, j)).sum(1) for i, j in edges.split(CHUNK, dim=1)]
+        )
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         z, edges = ctx.saved_tensors
         out = torch.zeros_like(z)
         for share, (i, j) in zip(grad.unsqueeze(1).split(CHUNK), edges.split(CHUNK, dim=1), strict=True):
-            out.index_add_(0, i, share * z[j])
-            out.index_add_(0, j, share * z[i])
+            out.index_add_(0, i, z.index_select(0, j).mul_(share))
+            out.index_add_(0, j, z.index_select(0, i).mul_(share))
         return out, None
 
 
