@@ -20,6 +20,7 @@ from gssc.data.plain_table import Scaling, encode_labels, held_out, is_empty, is
 from gssc.deploy import DeployedModel
 from gssc.deploy.double import in_double
 from gssc.errors import GsscError
+from gssc.estimator_parameters import as_json, check_parameters, from_json
 from gssc.evaluate.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.extras import require
 from gssc.graph import Graph
@@ -33,13 +34,6 @@ from sklearn.metrics import accuracy_score  # noqa: E402
 from sklearn.utils import check_random_state, compute_class_weight  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data  # noqa: E402
-
-# The least and the greatest value of every number among the parameters, whole numbers first.
-WHOLE = {
-    **{"hidden": 1, "layers": 1, "batch_size": 1, "patience": 1, "n_neighbors": 1},
-    **{"epochs": 0, "warmup_epochs": 0, "consolidate_epochs": 0},
-}
-REAL = {"dropout": (0, 0.99), "learning_rate": (0, float("inf")), "validation_fraction": (0, 0.9)}
 
 
 class InputError(GsscError, ValueError):
@@ -154,7 +148,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         with _as_value_error():
-            self._check_parameters()
+            check_parameters(self.get_params(deep=False))
             return self._fit(X, y, edge_index)
 
     def _fit(self, features: Any, y: np.ndarray, edge_index: Any) -> GSSCClassifier:
@@ -208,7 +202,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         notes = {
             "classes": self.classes_.tolist(),
             "dtype": self.classes_.dtype.str,
-            "parameters": _as_json(self.get_params(deep=False)),
+            "parameters": as_json(self.get_params(deep=False)),
         }
         replace(self.model_, metadata={**self.model_.metadata, "estimator": notes}).save(folder)
 
@@ -220,7 +214,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             raise InputError(f"{folder} holds a multi-label model: load it with gssc.DeployedModel.load")
         notes = model.metadata.get("estimator", {})
         known = inspect.signature(cls).parameters
-        loaded = cls(**{name: value for name, value in _from_json(notes.get("parameters", {})) if name in known})
+        loaded = cls(**{name: value for name, value in from_json(notes.get("parameters", {})) if name in known})
         loaded.model_ = model
         loaded.classes_ = np.array(notes.get("classes", model.class_names), dtype=notes.get("dtype"))
         loaded.n_features_in_ = model.widths[0]
@@ -238,23 +232,6 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return self.model_.widths[-2]
 
     # What fit consists of ---------------------------------------------------------------------------------------
-
-    def _check_parameters(self) -> None:
-        for name, least in WHOLE.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise GsscError(f"{name} is {value!r}; it must be a whole number, at least {least}")
-        for name, (low, high) in REAL.items():
-            value = getattr(self, name)
-            if not isinstance(value, int | float | np.number) or not low <= value <= high:
-                limit = f"at least {low}" if high == float("inf") else f"between {low} and {high}"
-                raise GsscError(f"{name} is {value!r}; it must be a number, {limit}")
-        if not (self.config is None or isinstance(self.config, dict)):
-            raise GsscError(
-                f"config is a {type(self.config).__name__}; give a dict of sections, as Config.to_dict() does"
-            )
-        if self.normalize not in ("auto", "standard", "row", "none"):
-            raise GsscError(f"normalize is {self.normalize!r}; it must be auto, standard, row or none")
 
     def _learn_classes(self, y: np.ndarray) -> np.ndarray:
         """Set ``classes_`` and return the class number of every row, -1 where unknown."""
@@ -417,19 +394,3 @@ def _progress(total: int) -> Iterator[Any]:
         task = bar.add_task("training GSSC", total=total)
         yield lambda epoch: bar.update(task, completed=epoch)
         bar.update(task, completed=total)
-
-
-def _as_json(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON can hold them: a dict of class weights as pairs, since its keys may be numbers."""
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
-    if isinstance(plain["random_state"], np.random.RandomState):
-        plain["random_state"] = None  # its state at the time says nothing about the model
-    if isinstance(plain["class_weight"], dict):
-        pairs = plain["class_weight"].items()
-        plain["class_weight"] = [[key.item() if isinstance(key, np.generic) else key, float(w)] for key, w in pairs]
-    return plain
-
-
-def _from_json(parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in parameters.items():
-        yield name, dict(value) if name == "class_weight" and isinstance(value, list) else value

@@ -56,6 +56,13 @@ def test_a_row_that_is_next_to_nothing_is_normalised_all_the_same(rows: int) -> 
         assert np.isfinite(identity(normalize="row").logits(x)).all()
 
 
+def test_layers_that_share_their_arrays_are_layers_all_the_same() -> None:
+    layer = np.array([[1, 0], [0, -1]], dtype=np.float32), np.zeros(2, dtype=np.float32)
+    model = DeployedModel([layer, layer], ["a", "b"])
+    assert model.logits(np.array([[1.0, 1.0]])).tolist() == [[1, 0]]  # relu(1, -1) = (1, 0)
+    assert model.logits(np.array([[1.0, 1.0]] * 20)).tolist() == [[1, 0]] * 20
+
+
 def test_the_answer_is_an_array_of_its_own() -> None:
     model, x = identity(), np.array([[1, 2, 3]], dtype=np.float32)
     first = model.logits(x)

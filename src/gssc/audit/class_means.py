@@ -1,4 +1,4 @@
-"""A second opinion on every training label that was formed without it: nearest class mean, leaving the node out."""
+"""An opinion on every training label that was formed without it: nearest class mean, leaving the node out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, log_softmax
 
-from gssc.audit.sketch import unit_rows
+from gssc.audit.sketch import ROWS_AT_A_TIME, unit_rows
 
 RESTART = 0.1
 STEPS = 10
 COLUMNS_AT_A_TIME = 256
-ROWS_AT_A_TIME = 8192
 SHARPNESS = np.geomspace(1, 100, 41)
 
 
@@ -75,11 +74,11 @@ def probabilities_by_means(
     return sharpened(unit_rows(rows) @ unit_rows(sums).T, labels)
 
 
-def sharpened(cosines: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Cosines as probabilities, as sharp as makes the labels likeliest."""
+def sharpened(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Scores as probabilities, as sharp as makes the labels likeliest."""
     places = np.arange(len(labels))
-    likely = [log_softmax(beta * cosines, axis=1)[places, labels].sum() for beta in SHARPNESS]
-    return np.exp(log_softmax(SHARPNESS[int(np.argmax(likely))] * cosines.astype(np.float64), axis=1))
+    likely = [log_softmax(beta * scores, axis=1)[places, labels].sum() for beta in SHARPNESS]
+    return np.exp(log_softmax(SHARPNESS[int(np.argmax(likely))] * scores.astype(np.float64), axis=1))
 
 
 def undecided_if_alone(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A second opinion on labels that was formed without each of them: ridge regression, leaving the node out."""
+"""Another such opinion: ridge regression, leaving the node out."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     if labels.dtype.kind not in "OUiufb":
         raise GsscError(f"y has dtype {labels.dtype}: give class numbers or class names")
-    known, marked, one = ~is_empty(labels), is_marked_unknown(labels), _is(labels, 1)
+    known, marked, one = ~is_empty(labels), is_marked_unknown(labels), _equals(labels, 1)
     alone = one.any() and (marked | one)[known].all()
     known &= ~marked | alone
     values = _of_one_kind(labels[known]) if labels.dtype.kind in "OU" else labels[known]
@@ -51,10 +51,10 @@ def is_empty(labels: np.ndarray) -> np.ndarray:
 
 def is_marked_unknown(labels: np.ndarray) -> np.ndarray:
     """Where a label is -1, as number or as text, bool [N]."""
-    return _is(labels, -1)
+    return _equals(labels, -1)
 
 
-def _is(labels: np.ndarray, value: int) -> np.ndarray:
+def _equals(labels: np.ndarray, value: int) -> np.ndarray:
     if labels.dtype.kind in "OU":
         found = [isinstance(label, str | int | float) and label in (value, str(value)) for label in labels.tolist()]
         return np.array(found, dtype=bool)

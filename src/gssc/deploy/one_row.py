@@ -45,13 +45,13 @@ def _through(
     hidden = hidden.astype(np.float32, copy=False)
     if normalize and (total := float(np.abs(hidden).sum(dtype=np.float64))):
         hidden = hidden * np.float32(min(1 / total, LARGEST))
-    leaky, last = activation == "leaky_relu", layers[-1].bias
-    for weight, bias in ((met, layers[0].bias), *layers[1:]):
+    leaky, last = activation == "leaky_relu", len(layers) - 1
+    for number, (weight, bias) in enumerate(((met, layers[0].bias), *layers[1:])):
         hidden = hidden.dot(weight)
         if len(hidden) > len(bias):
             hidden = hidden[: len(bias)]
         hidden += bias
-        if activate_last or bias is not last:
+        if activate_last or number < last:
             np.maximum(hidden, hidden * LEAKY_FACTOR if leaky else ZERO, out=hidden)
     return np.asarray(hidden[None])
 

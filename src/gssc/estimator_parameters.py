@@ -1,0 +1,52 @@
+"""The parameters of the estimator: what they may be, and how a model folder keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gssc.errors import GsscError
+
+# The least and the greatest value of every number among the parameters, whole numbers first.
+WHOLE = {
+    **{"hidden": 1, "layers": 1, "batch_size": 1, "patience": 1, "n_neighbors": 1},
+    **{"epochs": 0, "warmup_epochs": 0, "consolidate_epochs": 0},
+}
+REAL = {"dropout": (0, 0.99), "learning_rate": (0, float("inf")), "validation_fraction": (0, 0.9)}
+
+
+def check_parameters(parameters: dict[str, Any]) -> None:
+    """Refuse what cannot work, by name."""
+    for name, least in WHOLE.items():
+        value = parameters[name]
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise GsscError(f"{name} is {value!r}; it must be a whole number, at least {least}")
+    for name, (low, high) in REAL.items():
+        value = parameters[name]
+        if not isinstance(value, int | float | np.number) or not low <= value <= high:
+            limit = f"at least {low}" if high == float("inf") else f"between {low} and {high}"
+            raise GsscError(f"{name} is {value!r}; it must be a number, {limit}")
+    config, normalize = parameters["config"], parameters["normalize"]
+    if not (config is None or isinstance(config, dict)):
+        raise GsscError(f"config is a {type(config).__name__}; give a dict of sections, as Config.to_dict() does")
+    if normalize not in ("auto", "standard", "row", "none"):
+        raise GsscError(f"normalize is {normalize!r}; it must be auto, standard, row or none")
+
+
+def as_json(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them: a dict of class weights as pairs, since its keys may be numbers."""
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+    if isinstance(plain["random_state"], np.random.RandomState):
+        plain["random_state"] = None  # its state at the time says nothing about the model
+    if isinstance(plain["class_weight"], dict):
+        pairs = plain["class_weight"].items()
+        plain["class_weight"] = [[key.item() if isinstance(key, np.generic) else key, float(w)] for key, w in pairs]
+    return plain
+
+
+def from_json(parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What :func:`as_json` kept, one parameter after another."""
+    for name, value in parameters.items():
+        yield name, dict(value) if name == "class_weight" and isinstance(value, list) else value
