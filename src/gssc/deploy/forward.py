@@ -108,8 +108,10 @@ def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, a
             return _few_rows(block_of(x, 0, count, normalize), layers, activation, activate_last)
         out = np.empty((count, len(layers[-1].bias)), dtype=np.float32)
         engine = _engine(activation)
-        for start in range(0, count, BLOCK_ROWS):
-            result = out[start : start + BLOCK_ROWS]
+        blocks = -(-count // BLOCK_ROWS)
+        rows = -(-count // blocks)  # of equal size: the calls a small block takes are lost on it
+        for start in range(0, count, rows):
+            result = out[start : start + rows]
             hidden = block_of(x, start, start + len(result), normalize)
             for number, layer in enumerate(layers):
                 target = result if number == last else _scratch.array(number, len(result), len(layer.bias))
