@@ -5,7 +5,9 @@
 The first line is the recipe of the data set (or the defaults) as it stands; each --try is one more, with those settings
 changed. Seeds begin at 100, so that none of them is among the seeds 0 to 9 that results are reported on; of numbered
 splits, seed s takes split s modulo their number. Test labels are replaced by "unknown" before training, so there is
-nothing to peek at. Runs are kept in a file of JSON lines, by settings, and not run again: stop at any time and go on.
+nothing to peek at. With --resplit each seed also draws its own training nodes, as many a class, from those that have a
+training or validation label, and is judged by the rest of them: settings that suit one split by luck do not last.
+Runs are kept in a file of JSON lines, by settings, and not run again: stop at any time and go on.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ import numpy as np
 import yaml
 
 from gssc.config import Config, parse_config
-from gssc.data import load_dataset
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.executor import LocalProcesses
+from gssc.graph import Graph
 from gssc.recipes import recipe_settings
 from gssc.train.bilevel import fit
 
@@ -52,15 +54,27 @@ def name_of(config: Config) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run(job: tuple[str, dict[str, Any], int]) -> dict[str, Any]:
-    """One training without test labels; what it says of validation nodes."""
-    dataset, values, seed = job
-    cell = Cell("str_contrast", "none", dataset, seed=seed)
-    graph = load_dataset(cell.data[0].name, split=cell.data[1])
+def without_test_labels(graph: Graph) -> Graph:
+    """The same graph with test labels unknown."""
     labels = graph.labels.copy()
     labels[graph.test] = -1
     names = graph.class_names or tuple(str(number) for number in range(graph.num_classes))
-    graph = graph.with_(labels=labels, class_names=names)
+    return graph.with_(labels=labels, class_names=names)
+
+
+def resplit(graph: Graph, seed: int) -> Graph:
+    """As many training nodes a class as before, drawn from training and validation nodes; the rest is validation."""
+    drawn = np.random.default_rng(seed).permutation(np.concatenate([graph.train, graph.val]))
+    counts = np.bincount(graph.labels[graph.train], minlength=graph.num_classes)
+    train = np.concatenate([drawn[graph.labels[drawn] == label][:count] for label, count in enumerate(counts)])
+    return graph.with_(train=np.sort(train), val=np.setdiff1d(drawn, train))
+
+
+def run(job: tuple[str, dict[str, Any], int, bool]) -> dict[str, Any]:
+    """One training without test labels; what it says of validation nodes."""
+    dataset, values, seed, draw = job
+    graph = without_test_labels(Cell("str_contrast", "none", dataset, seed=seed).clean_graph())
+    graph = resplit(graph, seed) if draw else graph
     config = parse_config(values)
     config.train.seed = seed
     started = time.perf_counter()
@@ -79,9 +93,11 @@ def main() -> None:
     parser.add_argument("--base", default="", help="settings changed in every line, the first too")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--resplit", action="store_true", help="draw other training nodes for every seed")
     parser.add_argument("--kept", default="search.jsonl", help="file of finished runs")
     options = parser.parse_args()
     cell = Cell("str_contrast", "none", options.dataset)
+    title = f"{options.dataset}, drawn splits" if options.resplit else options.dataset
     base = recipe_settings(cell.data[0].name, cell.data[1])
     candidates = {
         text or "as it stands": parse_config(base, settings(options.base), settings(text))
@@ -96,23 +112,21 @@ def main() -> None:
     jobs = []
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         for config in candidates.values():
-            if (options.dataset, name_of(config), seed) not in done:
-                jobs.append((options.dataset, config.to_dict(), seed))
+            if (title, name_of(config), seed) not in done:
+                jobs.append((options.dataset, config.to_dict(), seed, options.resplit))
     for finished in LocalProcesses(run, options.jobs).run(jobs, lambda job: None):
-        dataset, values, seed = finished.job
+        _, values, seed, _ = finished.job
         name = name_of(parse_config(values))
         if finished.error:
             print(f"failed: {finished.error}", file=sys.stderr)
             continue
-        record = {"dataset": dataset, "name": name, "seed": seed, **finished.result}
-        done[dataset, name, seed] = record
+        record = {"dataset": title, "name": name, "seed": seed, **finished.result}
+        done[title, name, seed] = record
         with kept.open("a") as file:
             file.write(json.dumps(record) + "\n")
-    print(f"| {options.dataset} | validation | loss | epoch kept | seconds | runs |\n|---|---|---|---|---|---|")
+    print(f"| {title} | validation | loss | epoch kept | seconds | runs |\n|---|---|---|---|---|---|")
     for text, config in candidates.items():
-        runs = [
-            record for (data, name, _), record in done.items() if (data, name) == (options.dataset, name_of(config))
-        ]
+        runs = [record for (data, name, _), record in done.items() if (data, name) == (title, name_of(config))]
         if runs:
             mean = {
                 key: statistics.mean(record[key] for record in runs)

@@ -19,7 +19,7 @@ from gssc.data.noise import add_noise, parse_noise
 from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
 from gssc.files import sha256
-from gssc.graph import SETTINGS
+from gssc.graph import SETTINGS, Graph
 from gssc.models.registry import model_entry
 from gssc.names import nearest
 from gssc.sparsify.registry import SPARSIFIERS
@@ -111,16 +111,18 @@ class Cell:
             "settings": self.settings(sparsifier),
         }
 
-    def run(self, sparsifier: SparsifierConfig) -> tuple[Outcome, dict[str, Any]]:
-        """Train it; returns how it went and what the noise really was."""
+    def clean_graph(self) -> Graph:
+        """The data, without noise; generated data and drawn splits go by the seed."""
         dataset, split = self.data
         generated = not dataset.files and split == dataset.default_split
         drawn = not dataset.files or re.match(DRAWN, split)
         seed = self.seed if drawn else 0
-        graph = load_dataset(dataset.name, split=None if generated else split, seed=seed, setting=self.setting)
-        graph, noise = add_noise(
-            graph, label=self.label_noise, structure=self.structure_noise, features=self.feature_noise, seed=self.seed
-        )
+        return load_dataset(dataset.name, split=None if generated else split, seed=seed, setting=self.setting)
+
+    def run(self, sparsifier: SparsifierConfig) -> tuple[Outcome, dict[str, Any]]:
+        """Train it; returns how it went and what the noise really was."""
+        noises = {"label": self.label_noise, "structure": self.structure_noise, "features": self.feature_noise}
+        graph, noise = add_noise(self.clean_graph(), **noises, seed=self.seed)
         return self._loop().fit_model(self.model, graph, sparsifier, self.seed, max_epochs=self.max_epochs), noise
 
 
