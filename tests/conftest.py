@@ -44,9 +44,9 @@ def model_folder(model: DeployedModel, tmp_path: Path) -> Path:
 def gssc(tmp_path: Path) -> RunCommand:
     """Run ``gssc`` with these arguments in ``tmp_path`` and return the finished process."""
 
-    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str | Path, cwd: Path = tmp_path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "gssc", *map(str, arguments)]
         environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
 
     return run

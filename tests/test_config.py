@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
-from gssc.config import Config, parse_config, read_settings
+from gssc.config import SECTIONS, Config, _choices, parse_config, read_settings
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe, recipe_file, recipe_names
 
@@ -33,6 +34,53 @@ def test_wrong_settings_are_refused_by_name(settings: dict, message: str) -> Non
         parse_config(settings)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def literal_settings() -> list[str]:
+    places = [f"{name}.{key}" for name, section in SECTIONS.items() for key in section.__dataclass_fields__]
+    return [place for place in places if _choices(SECTIONS[place.split(".")[0]], place.split(".")[1])]
+
+
+@pytest.mark.parametrize("place", literal_settings())
+def test_a_misspelt_choice_in_python_is_refused_by_name(place: str) -> None:
+    config, (section, name) = Config(), place.split(".")
+    setattr(getattr(config, section), name, "typo")
+    with pytest.raises(GsscError, match=rf"^{place} is 'typo'; (known are|did you mean) "):
+        config.check()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("model.hiden", 3, "unknown setting model.hiden; did you mean 'hidden'?"),
+        ("modle", 3, "unknown settings section 'modle'; did you mean 'model'?"),
+        ("model", {"hidden": 8}, "settings section 'model' must be a ModelConfig, not {'hidden': 8}"),
+        ("model.hidden", 8.0, "model.hidden is 8.0; it must be a whole number"),
+        ("model.hidden", True, "model.hidden is True; it must be a whole number"),
+        ("train.lr", "0.1", "train.lr is '0.1'; it must be a number"),
+        ("train.lr", None, "train.lr is None; it must be a number"),
+        ("objective.bounded", 1, "objective.bounded is 1; it must be True or False"),
+        ("data.graph", Path("x.npz"), "it must be text or None"),
+        ("sparsifier.maps", 2.0, "sparsifier.maps is 2.0; known are 1, 2"),
+        ("sparsifier.maps", None, "sparsifier.maps is None; known are 1, 2"),
+        ("objective.negatives", "uniforn", "objective.negatives is 'uniforn'; did you mean 'uniform'?"),
+    ],
+)
+def test_wrong_settings_in_python_are_refused_by_name(place: str, value: object, message: str) -> None:
+    config = Config()
+    *section, name = place.split(".")
+    setattr(getattr(config, section[0]) if section else config, name, value)
+    with pytest.raises(GsscError) as caught:
+        config.check()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_in_python_may_be_numbers_of_numpy_and_whole_numbers_for_floats() -> None:
+    config = Config()
+    config.model.hidden, config.train.lr, config.model.dropout = np.int64(8), np.float32(0.01), 0  # type: ignore[assignment]
+    config.data.setting = "inductive"
+    config.check()
 
 
 def test_yaml_round_trip(tmp_path) -> None:

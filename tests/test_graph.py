@@ -129,6 +129,37 @@ def test_unknown_labels() -> None:
     assert len(empty.train) == 0
 
 
+@pytest.mark.parametrize(
+    ("labels", "ids", "class_names"),
+    [
+        (["a", float("nan"), "b", "a"], [0, -1, 1, 0], ("a", "b")),
+        (["a", np.float32("nan"), "b", None], [0, -1, 1, -1], ("a", "b")),
+        (["a", -1, "b", "a"], [0, -1, 1, 0], ("a", "b")),
+        (("a", -1.0, "b", "a"), [0, -1, 1, 0], ("a", "b")),
+        (np.array(["0", "-1", "1", "1"]), [0, -1, 1, 1], ("0", "1")),
+        (np.array(["-1", "1", "1", ""]), [0, 1, 1, -1], ("-1", "1")),
+        (["-1", "-1", "-1", "-1"], [-1] * 4, None),
+        (["a", 1, 1.0, "a"], [1, 0, 0, 1], ("1", "a")),
+        (np.array(["é".encode(), b"", b"a", b"a"]), [1, -1, 0, 0], ("a", "é")),
+    ],
+)
+def test_unknown_labels_among_names(labels: Any, ids: list[int], class_names: tuple[str, ...] | None) -> None:
+    graph = Graph(X, [[0], [1]], labels)
+    assert graph.labels.tolist() == ids
+    assert graph.class_names == class_names
+
+
+def test_pandas_na_is_an_unknown_label() -> None:
+    pandas = pytest.importorskip("pandas")
+    graph = Graph(X, [[0], [1]], pandas.Series(["a", pandas.NA, "b", "a"], dtype=object))
+    assert graph.class_names == ("a", "b")
+
+
+def test_a_class_may_be_called_minus_one_where_it_is_listed() -> None:
+    graph = Graph(X, [[0], [1]], ["-1", "0", "1", "1"], class_names=("-1", "0", "1"))
+    assert graph.labels.tolist() == [0, 1, 2, 2]
+
+
 def test_masks_and_indices_mean_the_same() -> None:
     graph = square(train=np.array([True, False, True, False]), val=np.array([0, 1, 0, 0]), test=np.array([3]))
     assert [graph.train.tolist(), graph.val.tolist(), graph.test.tolist()] == [[0, 2], [1], [3]]
@@ -229,6 +260,10 @@ def test_with_changes_one_thing() -> None:
         ({"features": np.ones((4, 2), dtype="M8[D]")}, "features have dtype datetime64"),
         ({"labels": [[0, 1], [1], [0], [1]]}, "labels cannot be read as an array"),
         ({"edges": [[0, 1], [1]]}, "edges cannot be read as an array"),
+        ({"labels": np.array([b"a", b"\xff", b"a", b"a"])}, "label of node 1 is b'.xff', which is not UTF-8"),
+        ({"labels": np.array([0, {}, 1, 1], dtype=object)}, "label of node 1 is {}: give one class"),
+        ({"node_ids": np.array([b"a", b"b", b"\xff", b"d"])}, "id of node 2 is b'.xff', which is not UTF-8"),
+        ({"node_ids": [[1], [1, 2], [3], [4]]}, "node_ids cannot be read as an array"),
     ],
 )
 def test_bad_input_is_one_clear_line(changes: dict[str, Any], message: str) -> None:

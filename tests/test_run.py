@@ -105,14 +105,62 @@ def test_another_graph_is_not_taken_up(graph_file: Path, tmp_path: Path) -> None
         if number == 3:
             run._save_checkpoint()
             break
+    del run
     csbm(nodes=120, seed=4).save(graph_file)
     with pytest.raises(GsscError, match="not the one the run began with"):
+        Run(tmp_path / "run", settings(graph_file), resume=True)
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_another_graph_is_not_taken_up_before_the_first_epoch_nor_after_the_last(
+    graph_file: Path, tmp_path: Path, finished: bool
+) -> None:
+    run = Run(tmp_path / "run", settings(graph_file))
+    if finished:
+        run.train()
+    del run
+    csbm(nodes=120, seed=4).save(graph_file)
+    with pytest.raises(GsscError, match="not the one the run began with"):
+        Run(tmp_path / "run", settings(graph_file), resume=True)
+
+
+def test_two_at_once_in_one_folder_are_one_too_many(graph_file: Path, tmp_path: Path) -> None:
+    first = Run(tmp_path / "run", settings(graph_file))
+    for how in ({"resume": True}, {"overwrite": True}):
+        with pytest.raises(GsscError, match="another process is at work in"):
+            Run(tmp_path / "run", settings(graph_file), **how)
+    first.train()
+    assert Run(tmp_path / "run", settings(graph_file), resume=True).finished
+
+
+def test_files_of_another_program_are_not_overwritten(graph_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "config.yaml").write_text("my: settings\n")
+    (folder / "edges.npz").write_bytes(b"mine")
+    for how in ({"resume": True}, {"overwrite": True}):
+        with pytest.raises(GsscError, match="is no run of gssc"):
+            Run(folder, settings(graph_file), **how)
+    assert (folder / "config.yaml").read_text() == "my: settings\n"
+    assert (folder / "edges.npz").read_bytes() == b"mine"
+
+
+def test_resuming_and_overwriting_exclude_each_other(graph_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(GsscError, match="give one of the two"):
+        Run(tmp_path / "run", settings(graph_file), resume=True, overwrite=True)
+
+
+def test_a_result_that_is_none_says_so(graph_file: Path, tmp_path: Path) -> None:
+    Run(tmp_path / "run", settings(graph_file)).train()
+    (tmp_path / "run" / "metrics.json").write_text("{}")
+    with pytest.raises(GsscError, match="is not the result of a run"):
         Run(tmp_path / "run", settings(graph_file), resume=True)
 
 
 def test_a_damaged_checkpoint_says_so(graph_file: Path, tmp_path: Path) -> None:
     run = Run(tmp_path / "run", settings(graph_file))
     (run.folder / "checkpoint.safetensors").write_bytes(b"half a file")
+    del run
     with pytest.raises(GsscError, match="not a checkpoint that can be read"):
         Run(tmp_path / "run", settings(graph_file), resume=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -13,6 +14,9 @@ from typing import Any
 
 from gssc.errors import GsscError
 from gssc.extras import require
+
+# Errors of a full disk, a full quota, and a file larger than allowed.
+NO_ROOM = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 
 
 @contextmanager
@@ -45,10 +49,33 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             temporary.replace(path)
         except OSError as error:
             raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise GsscError(f"cannot write {path}: {error.strerror}; make room on the disk and try again") from error
         raise
     _sync(path.parent)
+
+
+def keep_others_out(folder: Path) -> int | None:
+    """Let no other process in until this one ends or closes the handle returned; refuse if one is there already.
+
+    Where the system has no such locks for folders, nobody is kept out and None is returned.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise GsscError(f"another process is at work in {folder}; wait for it or choose another folder") from None
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def check_output(path: str | Path, suffixes: Iterable[str], overwrite: bool = False) -> Path:

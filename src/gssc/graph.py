@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.data.arrays import as_array, as_text
 from gssc.data.checks import Cleaning, clean_edges, clean_features
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
 from gssc.errors import GsscError
@@ -38,8 +39,8 @@ class Graph:
     Args:
         features: [N, d] numbers, dense, memory-mapped or SciPy sparse; kept as float32.
         edges: [2, E] node ids, in any direction, order and repetition; kept once each, sorted.
-        labels: [N] class ids (-1 unknown) or class names (None, NaN, "" unknown), or [N, T] binary targets
-            with NaN where missing. Left out, every label is unknown.
+        labels: [N] class ids (-1 unknown) or class names (None, NaN, "", -1 unknown; "-1" and "1" alone are two
+            classes), or [N, T] binary targets with NaN where missing. Left out, every label is unknown.
         train, val, test: node ids or boolean masks; kept as sorted ids. Any may be empty.
         name, split, setting: what to call this in a result. The setting is "transductive" (all is seen in
             training), "inductive" (test nodes and their edges are not) or "cold-start" (test nodes moreover
@@ -299,12 +300,12 @@ def _numbered(count: int) -> tuple[str, ...]:
 def _clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
     if node_ids is None:
         return None
-    ids = np.asarray(node_ids)
-    if ids.dtype.kind not in "iu":
-        ids = ids.astype(str)
+    ids = np.asarray(as_array(node_ids, "node_ids"))
     if ids.shape != (num_nodes,):
         raise GsscError(f"node_ids have shape {ids.shape} for {num_nodes} nodes: give one a node")
-    return ids
+    if ids.dtype.kind in "SO":
+        return np.array([as_text(name, f"id of node {node}") for node, name in enumerate(ids.tolist())], dtype=str)
+    return ids if ids.dtype.kind in "iu" else ids.astype(str)
 
 
 def _clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tuple[str, ...] | None:

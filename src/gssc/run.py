@@ -13,11 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import platform
 import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,14 @@ import yaml
 from scipy.special import softmax
 
 from gssc import __version__
-from gssc.config import Config, DataConfig, parse_config, read_settings
+from gssc.config import SECTIONS, Config, DataConfig, parse_config, read_settings
 from gssc.data import load_dataset
 from gssc.data.splits import make_split
 from gssc.deploy import DeployedModel
 from gssc.deploy.export.folder import exports_in
 from gssc.errors import GsscError
 from gssc.evaluate.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
-from gssc.files import atomic_write, write_json
+from gssc.files import atomic_write, keep_others_out, write_json
 from gssc.graph import Graph
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
@@ -82,6 +84,8 @@ class Run:
         data_root: where data files are, see :func:`gssc.data.load_dataset`.
     """
 
+    _lock: int | None = None  # keeps other processes out of the folder
+
     def __init__(
         self,
         folder: str | Path,
@@ -91,16 +95,20 @@ class Run:
         resume: bool = False,
         data_root: str | None = None,
     ):
+        if overwrite and resume:
+            raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
         self.folder, self.config = Path(folder), config
-        existing = self.folder.exists() and any(self.folder.iterdir())
-        if existing and not (overwrite or resume):
-            raise GsscError(f"{self.folder} already exists; use --resume to go on with it or --overwrite to replace it")
-        if existing and not (self.folder / "config.yaml").exists() and not self._only_leftovers():
-            raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
+        self._look(overwrite or resume)
         self.graph = load_graph(config.data, data_root)
         self.training = BilevelTraining(self.graph, config)
         self.resumed = False
-        if existing and resume:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise GsscError(f"cannot write to {self.folder}: {error.strerror}") from None
+        self._lock = keep_others_out(self.folder)
+        # Loading took its time: another process may have been here since the first look.
+        if self._look(overwrite or resume) and resume:
             self._check_same_run()
             self._take_up()
         else:
@@ -113,8 +121,12 @@ class Run:
 
     def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
         """Train to the end and return the content of metrics.json."""
-        if self.finished:
-            return self._metrics()
+        try:
+            return self._metrics() if self.finished else self._train(on_epoch)
+        finally:
+            self._let_go()
+
+    def _train(self, on_epoch: Callable[[Epoch], None] | None) -> dict[str, Any]:
         saved_at = time.monotonic()
         for record in self.training.epochs():
             self._log(record)
@@ -125,15 +137,35 @@ class Run:
                 saved_at = time.monotonic()
         return self._finish()
 
+    def __del__(self) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Let other processes into the folder again."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    def _look(self, may_exist: bool) -> bool:
+        """Whether there is something in the folder; refuses what must not be touched."""
+        if not self.folder.exists() or not any(self.folder.iterdir()):
+            return False
+        if not may_exist:
+            raise GsscError(f"{self.folder} already exists; use --resume to go on with it or --overwrite to replace it")
+        if not self._is_run() and not self._only_leftovers():
+            raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
+        return True
+
+    def _is_run(self) -> bool:
+        """Whether the folder's config.yaml has our sections, and is not that of another program."""
+        path = self.folder / "config.yaml"
+        return path.exists() and set(read_settings(path)) <= set(SECTIONS)
+
     def _only_leftovers(self) -> bool:
         """A process killed before its first file was whole leaves only a hidden temporary one."""
         return all(item.name.startswith(".config.") for item in self.folder.iterdir())
 
     def _start_over(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise GsscError(f"cannot write to {self.folder}: {error.strerror}") from None
         stale = exports_in(self.folder)  # of the model that is about to go
         # The config goes last and comes first, so that a folder with a config is a run and nothing else is.
         for name in reversed((*FILES, "checkpoint.safetensors")):
@@ -143,6 +175,7 @@ class Run:
         with atomic_write(self.folder / "config.yaml") as temporary:
             temporary.write_text(yaml.safe_dump(self.config.to_dict(), sort_keys=False), encoding="utf-8")
         (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
+        self._save_checkpoint()  # from now on the graph must stay as it is
 
     def _check_same_run(self) -> None:
         before = parse_config(read_settings(self.folder / "config.yaml"))
@@ -152,17 +185,29 @@ class Run:
                 f"cannot resume {self.folder} with other settings ({changed}); drop them or use --overwrite"
             )
 
+    def _check_same_graph(self, before: str | None) -> None:
+        if before is not None and before != self.graph_digest:  # runs of earlier versions do not tell
+            raise GsscError(
+                f"cannot resume {self.folder}: the graph is not the one the run began with; "
+                "put that one back, or start over with --overwrite"
+            )
+
+    @cached_property
+    def graph_digest(self) -> str:
+        """A digest of everything training can see of the graph."""
+        return fingerprint(self.graph)
+
     def _take_up(self) -> None:
         checkpoint = self.folder / "checkpoint.safetensors"
         self.resumed = self.finished or checkpoint.exists()
         if self.finished:
+            self._check_same_graph(self._metrics().get("graph"))
             return
         if not checkpoint.exists():
             self._start_over()
             return
         tensors, notes = load_checkpoint(checkpoint)
-        if notes["graph"] != fingerprint(self.graph):
-            raise GsscError(f"cannot resume {self.folder}: the graph is not the one the run began with")
+        self._check_same_graph(notes["graph"])
         try:
             self.training.restore(tensors, notes)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -184,7 +229,7 @@ class Run:
 
     def _save_checkpoint(self) -> None:
         tensors, notes = self.training.state()
-        notes |= {"graph": fingerprint(self.graph), "lines": self._epochs_logged()}
+        notes |= {"graph": self.graph_digest, "lines": self._epochs_logged()}
         save_checkpoint(self.folder / "checkpoint.safetensors", tensors, notes)
 
     def _metrics(self) -> dict[str, Any]:
@@ -193,8 +238,8 @@ class Run:
             found = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
             found = None
-        if not isinstance(found, dict):
-            raise GsscError(f"{path} is damaged: it holds no JSON object; start over with --overwrite")
+        if not isinstance(found, dict) or not found.keys() >= {"dataset", "metric", "val_accuracy", "edges_kept"}:
+            raise GsscError(f"{path} is damaged: it is not the result of a run; start over with --overwrite")
         return found
 
     def _finish(self) -> dict[str, Any]:
@@ -216,6 +261,7 @@ class Run:
             "edges_kept": best.edges_kept,
             "edges_total": training.pairs.shape[1],
             "homophily": _number(best.homophily),
+            "graph": self.graph_digest,
             "versions": {
                 "gssc": __version__,
                 "torch": torch.__version__,

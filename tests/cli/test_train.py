@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import io
 import json
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
+from rich.console import Console
 
+from gssc.cli.train import EpochBar
 from gssc.data import csbm
 
 QUICK = ("--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=3", "--train.epochs=3",
@@ -134,3 +140,77 @@ def test_names_with_brackets_are_shown_as_they_are(gssc, tmp_path: Path) -> None
     done = gssc("export", "runs/[/m]", "--format", "card")
     assert done.returncode == 0, done.stderr
     assert "runs/[/m]/export-card/MODEL_CARD.md" in done.stdout
+
+
+def test_a_run_goes_on_by_its_default_name_and_from_any_folder(gssc, graph_file: Path, tmp_path: Path) -> None:
+    assert gssc("train", "--graph", "graph.npz", "--seed", "3", *QUICK).returncode == 0
+    for arguments in (("--graph", "graph.npz"), ("--out", "runs/graph"), ("--out", tmp_path / "runs" / "graph")):
+        done = gssc("train", *arguments, "--resume")
+        assert done.returncode == 0, done.stderr
+        assert "is finished already" in done.stderr
+        assert "settings: those of the run" in done.stderr
+    (tmp_path / "elsewhere").mkdir()
+    done = gssc("train", "--out", "../runs/graph", "--resume", cwd=tmp_path / "elsewhere")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("option", [("--preset", "paper"), ("--config", "other.yaml"), ("--overwrite",)])
+def test_a_run_does_not_go_on_with_other_settings(gssc, graph_file: Path, tmp_path: Path, option) -> None:
+    (tmp_path / "other.yaml").write_text("model: {dropout: 0.125}\n")
+    assert gssc("train", "--graph", "graph.npz", "--out", "run", *QUICK).returncode == 0
+    done = gssc("train", "--out", "run", "--resume", *option)
+    assert done.returncode == 2
+    assert "cannot resume run with other settings" in done.stderr or "give one of the two" in done.stderr
+
+
+def test_a_section_may_come_from_a_file_and_what_is_typed_replaces_the_data_of_one(gssc, graph_file, tmp_path) -> None:
+    (tmp_path / "model.yaml").write_text("hidden: 12\n")
+    (tmp_path / "all.yaml").write_text("data: {dataset: cora}\nmodel: {dropout: 0.25}\n")
+    done = gssc("train", "--graph", "graph.npz", "--out", "run", *QUICK[1:], "--model", "model.yaml")
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["model"]["hidden"] == 12
+    done = gssc("train", "--graph", "graph.npz", "--config", "all.yaml", "--out", "other", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "all.yaml" in done.stderr
+    assert yaml.safe_load((tmp_path / "other" / "config.yaml").read_text())["model"]["dropout"] == 0.25
+
+
+@pytest.mark.parametrize("text", ["data: csbm", "data: [csbm]", "data: {dataset: csbm, split: 5}"])
+def test_odd_data_in_a_config_file_is_one_line(gssc, tmp_path: Path, text: str) -> None:
+    (tmp_path / "odd.yaml").write_text(text)
+    done = gssc("train", "--config", "odd.yaml", "--out", "run")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "data" in done.stderr
+
+
+def test_a_folder_without_a_run_cannot_be_gone_on_with(gssc) -> None:
+    done = gssc("train", "--out", "nowhere", "--resume")
+    assert done.returncode == 2
+    assert "there is no run in nowhere" in done.stderr
+
+
+def test_a_full_disk_is_one_line(graph_file: Path, tmp_path: Path) -> None:
+    command = "ulimit -f 8; exec " + " ".join(
+        [sys.executable, "-m", "gssc", "train", "--graph", "graph.npz", "--out", "run"]
+    )
+    done = subprocess.run(["bash", "-c", f"{command} --model.hidden=256"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert "cannot write" in last
+    assert "make room on the disk" in last
+
+
+def test_the_numbers_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run = SimpleNamespace(config=SimpleNamespace(total_epochs=170), training=SimpleNamespace(epoch=0))
+    bar = EpochBar(run)
+    bar.show(SimpleNamespace(
+        epoch=168, phase="consolidate", best=True, smoothness_loss=0.031, classification_loss=6.357,
+        val_accuracy=0.8166, edges_kept=10_556, pseudo_homophily=0.812,
+    ))  # fmt: skip
+    console = Console(width=80, file=io.StringIO())
+    console.print(bar.progress.get_renderable())
+    (line,) = console.file.getvalue().splitlines()
+    assert "169/170" in line
+    assert "homophily 0.812" in line

@@ -29,7 +29,7 @@ def graphs(draw: st.DrawFn) -> Graph:
         labels = np.array([None, "x", "y", "zz"], dtype=object)[labels + 1]
     elif kind == "tasks":
         labels = rng.choice([0.0, 1.0, np.nan], size=(nodes, 3))
-    unknown = np.zeros(nodes, bool) if kind == "tasks" else np.array([v is None or v == -1 for v in labels])
+    unknown = np.isnan(labels).all(axis=1) if kind == "tasks" else np.array([v is None or v == -1 for v in labels])
     part = np.where(unknown, 3, rng.integers(0, 4, nodes))
     extra = draw(st.booleans())
     return Graph(
@@ -116,6 +116,8 @@ def test_pyg_with_several_masks_and_column_labels() -> None:
         Graph.from_pyg(data, mask_column=2)
     with pytest.raises(GsscError, match="not HeteroData"):
         Graph.from_pyg(pyg.HeteroData())
+    data.train_mask = torch.tensor([0, 1], dtype=torch.uint8)
+    assert Graph.from_pyg(data).train.tolist() == [1]
     data.x = data.x.bfloat16()
     assert Graph.from_pyg(data).features.tolist() == [[1, 0], [0, 1]]
 
@@ -138,10 +140,32 @@ def test_networkx_by_hand() -> None:
         Graph.from_networkx(directed, features="feat")
 
 
+def test_networkx_refusals() -> None:
+    networkx = pytest.importorskip("networkx")
+
+    def refused(**second: Any) -> str:
+        network = networkx.Graph([("a", "b")])
+        network.add_node("a", x=[1.0], y=[0, 1], split="train")
+        network.add_node("b", **{"x": [1.0], **second})
+        with pytest.raises(GsscError) as caught:
+            Graph.from_networkx(network)
+        return str(caught.value)
+
+    assert "node 'b' has 'training' as its 'split', which is not train" in refused(split="training")
+    assert "node 'b' has 3 targets where node 'a' has 2" in refused(y=[0, 1, 1])
+    assert "node 'b' has 1 targets where node 'a' has 2" in refused(y=1)
+    assert "node 'b' has targets ['red', 1]" in refused(y=["red", 1])
+    assert "node 'b' has targets [[1], [1, 2]]" in refused(y=[[1], [1, 2]])
+    assert "node 'b' has 4 targets where node 'a' has 2" in refused(y=np.eye(2))
+    assert "'x' of node 'b' cannot be read as an array" in refused(x=[[1], [1, 2]])
+    with pytest.raises(GsscError, match="takes a NetworkX graph, not list"):
+        Graph.from_networkx([1, 2])  # type: ignore[arg-type]
+
+
 def test_networkx_as_people_name_things() -> None:
     networkx = pytest.importorskip("networkx")
     grid = networkx.grid_2d_graph(2, 2)
-    for name, part in zip(grid, ("Train", "valid", "TEST", None), strict=True):
+    for name, part in zip(grid, ("Train", "valid", "TEST", "none"), strict=True):
         grid.add_node(name, x=[1.0], y=0, split=part)
     graph = Graph.from_networkx(grid)
     assert [part.tolist() for part in (graph.train, graph.val, graph.test)] == [[0], [1], [2]]
@@ -154,6 +178,8 @@ def test_scipy_refusals() -> None:
         Graph.from_scipy(np.eye(2), np.eye(2))
     with pytest.raises(GsscError, match="2 nodes, features have 3 rows"):
         Graph.from_scipy(sp.csr_matrix(np.ones((2, 2))), np.eye(3))
+    with pytest.raises(GsscError, match="features cannot be read as an array"):
+        Graph.from_scipy(sp.csr_matrix(np.ones((3, 3))), [[1], [1, 2], [3]])
 
 
 def test_plain_npz_of_a_user(tmp_path: Path) -> None:
@@ -163,6 +189,23 @@ def test_plain_npz_of_a_user(tmp_path: Path) -> None:
     assert (graph.name, graph.split, graph.class_names) == ("mine", "from file", ("a", "b"))
     assert graph.train.tolist() == [0, 1]
     assert len(graph.val) == 0
+
+
+def test_a_mask_of_numbers_is_a_mask_on_two_nodes_too(tmp_path: Path) -> None:
+    path = tmp_path / "two.npz"
+    np.savez(path, x=np.eye(2), edge_index=[[0], [1]], y=[0, 1], train_mask=np.array([0, 1], dtype=np.uint8))
+    assert Graph.load(path).train.tolist() == [1]
+
+
+def test_byte_text_is_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.npz"
+    texts = {"node_id": ["é", "b"], "class_names": ["p", "é"], "feature_names": ["é", "x"], "name": "é"}
+    arrays = {key: np.char.encode(np.array(text), "utf-8") for key, text in texts.items()}
+    np.savez(path, x=np.eye(2), edge_index=[[0], [1]], y=[0, 1], **arrays)
+    graph = Graph.load(path)
+    assert (graph.name, graph.class_names, graph.feature_names) == ("é", ("p", "é"), ("é", "x"))
+    assert graph.node_ids is not None
+    assert graph.node_ids.tolist() == ["é", "b"]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +218,12 @@ def test_plain_npz_of_a_user(tmp_path: Path) -> None:
             {"edge_index": [[0], [1]], "x_data": [1.0], "x_indices": [9], "x_indptr": [0, 1, 1], "x_shape": [2, 2]},
             "no valid CSR matrix",
         ),
+        (
+            {"x": np.eye(2), "edge_index": [[0], [1]], "class_names": np.array([b"a", b"\xff"])},
+            "an entry of class_names is b'.xff', which is not UTF-8",
+        ),
+        ({"x": np.eye(2), "edge_index": [[0], [1]], "name": np.array(b"\xff")}, "name is b'.xff'"),
+        ({"x": np.array(1.0), "edge_index": [[0], [1]], "train_mask": [1]}, "features have shape"),
     ],
 )
 def test_bad_npz(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
@@ -198,6 +247,27 @@ def test_damaged_npz(tmp_path: Path) -> None:
     np.save(tmp_path / "single.npy", np.eye(2))
     with pytest.raises(GsscError, match="a single array"):
         Graph.load(tmp_path / "single.npy")
+
+
+def test_npz_with_damaged_entries(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.npz"
+    np.savez(whole, x=np.eye(2), edge_index=[[0], [1]])
+    content = whole.read_bytes()
+    entry = content.index(b"PK\x01\x02")  # the first entry of the archive's list
+    path = tmp_path / "damaged.npz"
+    for offset, value in ((10, 99), (8, 1)):  # compression method, "is encrypted"
+        damaged = bytearray(content)
+        damaged[entry + offset] = damaged[offset - 2] = value
+        path.write_bytes(damaged)
+        with pytest.raises(GsscError, match="cannot be read as .npz"):
+            Graph.load(path)
+    np.save(tmp_path / "single.npy", np.eye(2))
+    array = tmp_path / "single.npy"
+    array.write_bytes(array.read_bytes().replace(b"}", b" ", 1))
+    with pytest.raises(GsscError, match="cannot be read as .npz"):
+        Graph.load(array)
+    with pytest.raises(GsscError, match="is a folder: give the .npz file in it"):
+        Graph.load(tmp_path)
 
 
 def test_save_refuses_what_it_cannot_write(tmp_path: Path) -> None:

@@ -82,6 +82,62 @@ def test_row_numbers_that_pandas_writes_are_no_feature(build: Any) -> None:
     assert graph.edges.tolist() == [[0, 1], [1, 2]]
 
 
+def test_row_numbers_that_pandas_writes_to_parquet_are_no_feature(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    nodes = pandas.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
+    nodes.iloc[[2, 0, 1]].to_parquet(tmp_path / "n.parquet")
+    edges = pandas.DataFrame({"u": ["a", "b"], "v": ["b", "c"]})
+    edges.iloc[[1, 0]].to_parquet(tmp_path / "e.parquet")
+    graph = import_tables(tmp_path / "n.parquet", tmp_path / "e.parquet")
+    assert graph.feature_names == ("x",)
+    assert graph.num_edges == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "labels", "class_names"),
+    [
+        (["0", "1", "0", "nan", "NA", "NaN"], [0, 1, 0, -1, -1, -1], ("0", "1")),
+        (["cat", "-1", "dog", "", "NA", "cat"], [0, -1, 1, -1, -1, 0], ("cat", "dog")),
+        (["-1", "1", "1", "-1", "", "1"], [0, 1, 1, 0, -1, 1], ("-1", "1")),
+        (["-1", "+1", "+1", "-1", "", "+1"], [0, 1, 1, 0, -1, 1], ("-1", "+1")),
+        (["1", "1.0", "a", "1.5", "2.00", "2"], [0, 0, 3, 2, 1, 1], ("1", "2", "1.5", "a")),
+        (["Na", "Cl", "Na", "Cl", "Na", "Cl"], [1, 0, 1, 0, 1, 0], ("Cl", "Na")),
+        (["+", "-", "+", "-", "+", "-"], [0, 1, 0, 1, 0, 1], ("+", "-")),
+    ],
+)
+def test_what_a_label_column_means(
+    build: Any, column: list[str], labels: list[int], class_names: tuple[str, ...]
+) -> None:
+    graph = build("id,x,label\n" + "".join(f"n{i},{i},{label}\n" for i, label in enumerate(column)), "u,v\nn0,n1\n")
+    assert graph.class_names == class_names
+    assert graph.labels.tolist() == labels
+
+
+@pytest.mark.parametrize("label", ["0.37", ".5", "1e-3", "inf"])
+def test_real_numbers_are_no_classes(build: Any, label: str) -> None:
+    with pytest.raises(GsscError, match=rf"nodes\.csv:4, column 'y' is {label}: .*not regression"):
+        build(f"id,x,y\na,1,0.0\nb,2,\nc,3,{label}\n", "u,v\na,b\n")
+
+
+def test_edges_find_decimal_ids_however_they_are_written(build: Any) -> None:
+    graph = build("id,x\n1.0,1\n1.5,2\n2.0,3\n", "u,v\n1.0,2.0\n1,2\n")
+    assert graph.edges.tolist() == [[0], [2]]
+    assert graph.node_ids.tolist() == ["1.0", "1.5", "2.0"]
+
+
+def test_marks_inside_quotes_separate_nothing(build: Any) -> None:
+    graph = build('id,"speed; km/h; ""avg""; max",label\na,1,p\nb,2,q\n', "u,v\na,b\n")
+    assert graph.feature_names == ('speed; km/h; "avg"; max',)
+    assert build('id;5" disk;label\na;1;p\nb;2;q\n', "u,v\na,b\n").feature_names == ('5" disk',)
+
+
+def test_a_wrong_split_is_refused_without_labels(build: Any) -> None:
+    with pytest.raises(GsscError, match="split 'nonsense' is not understood"):
+        build("id,x\na,1\nb,2\n", "u,v\na,b\n", split="nonsense")
+    assert build("id,x\na,1\nb,2\n", "u,v\na,b\n", split="ratio:60/20/20").split == "none"
+
+
 def test_an_edge_list_of_names_without_a_header_keeps_its_first_edge(build: Any) -> None:
     nodes = "name,x\nalice,1\nbob,2\ncarol,3\n"
     assert build(nodes, "alice,bob\nbob,carol\n").num_edges == 2
@@ -102,6 +158,24 @@ def test_a_column_of_lists_is_refused(build: Any, tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"id": ["a", "b"], "v": [[1.0, 2.0], [3.0, 4.0]]}), tmp_path / "n.parquet")
     with pytest.raises(GsscError, match=r"row 1, column 'v': \[1.0, 2.0\] is not a number"):
         import_tables(tmp_path / "n.parquet", tmp_path / "e.csv")
+
+
+def test_parquet_that_cannot_be_used(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    nodes = tmp_path / "n.parquet"
+    parquet.write_table(pyarrow.table({"id": [b"a", b"\xff"], "v": [1.0, 2.0]}), nodes)
+    with pytest.raises(GsscError, match=r"n\.parquet row 2, column 'id' is b'.xff', which is not UTF-8"):
+        import_tables(nodes, tmp_path / "e.csv")
+    text = pyarrow.array([b"a", b"\xff"]).view(pyarrow.string())
+    parquet.write_table(pyarrow.table({"id": text, "v": [1.0, 2.0]}), nodes)
+    with pytest.raises(GsscError, match="cannot be read as Parquet"):
+        import_tables(nodes, tmp_path / "e.csv")
+    twice = pyarrow.table([pyarrow.array(["a", "b"]), pyarrow.array([1, 2]), pyarrow.array([3, 4])], ["id", "v", "v"])
+    parquet.write_table(twice, nodes)
+    with pytest.raises(GsscError, match="two columns called 'v'"):
+        import_tables(nodes, tmp_path / "e.csv")
 
 
 def test_default_split_uses_every_label(build: Any) -> None:
@@ -175,6 +249,8 @@ def test_errors_about_files_and_columns(build: Any, tmp_path: Path) -> None:
     edges = tmp_path / "edges.csv"
     with pytest.raises(GsscError, match="does not exist"):
         import_tables(tmp_path / "absent.csv", edges)
+    with pytest.raises(GsscError, match="is a folder: give the table in it"):
+        import_tables(tmp_path, edges)
     (tmp_path / "nodes.xls").write_text("")
     with pytest.raises(GsscError, match="the ending '.xls' is not known"):
         import_tables(tmp_path / "nodes.xls", edges)

@@ -162,7 +162,7 @@ def test_probabilities_survive_large_logits() -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.zeros((2, 4)), "rows have 4 features, but the model was trained on 3"),
+        (np.zeros((2, 4)), "rows have 4 features, but the model was trained on 3: give the columns it was trained on"),
         (sparse.csr_matrix((2, 4)), "rows have 4 features, but the model was trained on 3"),
         (np.zeros(3), r"shape \(3,\)"),
         (np.array([["a", "b", "c"]]), "must be numbers"),

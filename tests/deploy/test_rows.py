@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import warnings
+import zipfile
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +130,7 @@ def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> Non
         ('a,"b, c"\n1,"2"\n', [[1, 2]]),
         ("a,b\n 1 , 2e0\n", [[1, 2]]),
         ("a;b\n1;2\n", [[1, 2]]),
+        ("a\tb\n1\t2\n", [[1, 2]]),
         (",a,b\n7,1,2\n", [[1, 2]]),  # pandas with its index
     ],
 )
@@ -183,6 +188,8 @@ ONE = np.ones(1, dtype=np.int64)
         ({"x": np.array([["a"]])}, "must be numbers"),
         ({"x": np.array([[object()]], dtype=object)}, "Python objects"),
         ({"x": np.ones((2, 1)), "node_id": np.arange(3)}, "ids have shape"),
+        ({"x": np.ones((1, 1)), "node_id": np.array([b"\xff"])}, r"cannot read .*x.npz: the id b'\\xff' is not UTF-8"),
+        ({"x": np.ones((1, 1)), "feature_names": np.array("a")}, r"x.npz: feature_names have shape \(\)"),
         (
             {"x_data": ONE, "x_indices": ONE * 9, "x_indptr": np.array([0, 1]), "x_shape": np.array([1, 3])},
             "cannot read",
@@ -224,11 +231,97 @@ def test_wrong_parquet(tmp_path: Path) -> None:
     with pytest.raises(GsscError, match="column 'a' holds string"):
         read_rows(path)
     pq.write_table(pa.table({"a": [1.0, None]}), path)
-    with pytest.raises(GsscError, match="row 1, column 'a' is empty"):
+    with pytest.raises(GsscError, match="row 2, column 'a' is empty"):
         read_rows(path)
     pq.write_table(pa.table({"a": [1.0, 2.0, float("nan")]}), path)
-    with pytest.raises(GsscError, match="row 2, column 'a' is NaN"):
+    with pytest.raises(GsscError, match="row 3, column 'a' is nan: not finite"):
         read_rows(path)
+
+
+def test_a_parquet_value_that_is_too_large_is_said_once(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1.0, 1e300]}), tmp_path / "x.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(GsscError, match=r"x.parquet: row 2, column 'a' is 1e\+300: too large"):
+            read_rows(tmp_path / "x.parquet")
+
+
+def test_parquet_decimals_are_numbers(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [Decimal("0.5"), Decimal("-2.0")]}), tmp_path / "x.parquet")
+    assert read_rows(tmp_path / "x.parquet").features.tolist() == [[0.5], [-2.0]]
+
+
+@pytest.mark.parametrize(("name", "text"), [("x.csv.gz", "id,a\nn,2\n"), ("X.TSV.GZ", "id\ta\nn\t2\n")])
+def test_compressed_text(tmp_path: Path, name: str, text: str) -> None:
+    packed = gzip.compress(text.encode())
+    (tmp_path / name).write_bytes(packed)
+    assert read_rows(tmp_path / name).features.tolist() == [[2]]
+    (tmp_path / name).write_bytes(packed[:-9])
+    with pytest.raises(GsscError, match="cannot read"):
+        read_rows(tmp_path / name)
+
+
+def test_a_named_id_goes_before_row_numbers_without_a_name(tmp_path: Path) -> None:
+    header, row = ["", "node", "Id", "load"], [0, 7, "n1", 2.5]
+    write_csv(tmp_path / "x.csv", header, [row])
+    pq.write_table(pa.table({name: [value] for name, value in zip(header, row, strict=True)}), tmp_path / "x.parquet")
+    for name in ("x.csv", "x.parquet"):
+        rows = read_rows(tmp_path / name)
+        assert rows.ids is not None
+        assert rows.ids.tolist() == ["n1"]
+        assert rows.feature_names == ["load"]
+    assert read_table(tmp_path / "x.csv", None)[0] == ["n1"]  # the reader that travels with an export
+
+
+def test_bytes_are_read_as_text(tmp_path: Path) -> None:
+    names = ["a", "\u00e4"]
+    pq.write_table(pa.table({"id": [name.encode() for name in names], "f": [1.0, 2.0]}), tmp_path / "x.parquet")
+    encoded = np.array([name.encode() for name in names])
+    np.savez(tmp_path / "x.npz", x=np.eye(2), node_id=encoded, feature_names=encoded)
+    for name in ("x.parquet", "x.npz"):
+        rows = read_rows(tmp_path / name)
+        assert rows.ids is not None
+        assert rows.ids.tolist() == names
+    assert read_rows(tmp_path / "x.npz").feature_names == names
+    pq.write_table(pa.table({"id": [b"\xff"], "f": [1.0]}), tmp_path / "x.parquet")
+    with pytest.raises(GsscError, match=r"cannot read .*x.parquet: the id b'\\xff' is not UTF-8"):
+        read_rows(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (b"}", b" "),
+        (b"(2, 2), }" + b" " * 19, b"(20000000000000000000, 2), }"),
+        (b"(2, 2), }" + b" " * 13, b"(20000000000000, 2), }"),
+    ],
+)
+def test_an_array_whose_header_is_damaged(tmp_path: Path, right: bytes, wrong: bytes) -> None:
+    np.save(tmp_path / "x.npy", np.ones((2, 2)))
+    content = (tmp_path / "x.npy").read_bytes()
+    assert right in content
+    (tmp_path / "x.npy").write_bytes(content.replace(right, wrong))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.write(tmp_path / "x.npy", "x.npy")
+    for name in ("x.npy", "x.npz"):
+        with pytest.raises(GsscError, match=f"cannot read .*{name}"):
+            read_rows(tmp_path / name)
+
+
+@pytest.mark.parametrize(("at", "value"), [(10, 99), (8, 1)])  # compression method and encryption of a zip entry
+def test_an_npz_with_a_damaged_entry(tmp_path: Path, at: int, value: int) -> None:
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 2)))
+    content = bytearray((tmp_path / "x.npz").read_bytes())
+    content[content.rindex(b"PK\x01\x02") + at] = value
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(GsscError, match="cannot read .*x.npz"):
+        read_rows(tmp_path / "x.npz")
+
+
+def test_a_wrong_width_names_the_file_and_what_to_give(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((1, 3)))
+    with pytest.raises(GsscError, match=r"x.npy: rows have 3 features, .* trained on 2: give .* \(load, heat\)"):
+        read_rows(tmp_path / "x.npy", ["load", "heat"])
 
 
 def test_unusable_paths(tmp_path: Path) -> None:

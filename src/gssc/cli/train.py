@@ -7,7 +7,8 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import SECTIONS, Config, Settings, parse_config, read_settings
+from gssc.config import SECTIONS, Config, DataConfig, Settings, parse_config, read_settings
+from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Settings are layered; later ones win: defaults, the data set's recipe, --preset 
 options. The run folder keeps them all in config.yaml.
 """
 DEFAULTS_IN_ARGS = False
+WIDE = 120  # columns that a bar, the time left and the best epoch need beside the numbers
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
     "graph": ("data", "graph"),
@@ -55,10 +57,12 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> None:
     """Put the settings together, train with a progress bar, show the result."""
+    from rich.console import Console
+
     from gssc.run import Run
 
     config = settings_of(args)
-    folder = Path(args.get("out") or Path("runs") / name_of(config))
+    folder = folder_of(args, config.data)
     run = Run(
         folder,
         config,
@@ -66,46 +70,72 @@ def run(args: Any) -> None:
         resume=bool(args.get("resume")),
         data_root=args.get("data_root"),
     )
-    announce(run, "preset " + args["preset"] if args.get("preset") else "")
-    with EpochBar(run) as bar:
-        metrics = run.train(bar.show)
+    announce(run, args)
+    try:
+        with EpochBar(run) as bar:
+            metrics = run.train(bar.show)
+    except KeyboardInterrupt:
+        Console(stderr=True, markup=False).print(f"go on with: gssc train --out {folder} --resume", soft_wrap=True)
+        raise
     show_result(run, metrics)
 
 
 def settings_of(args: Any) -> Config:
-    """The layers of settings, from the recipe to the options typed."""
+    """The layers of settings: a run's own if it is resumed, else the recipe or preset; then the file, then options."""
+    from_file = read_settings(args["config"]) if args.get("config") else {}
+    from_file = _only_given(from_file, parse_config(from_file).to_dict())
+    typed = _typed(args)
+    for one, other in (("dataset", "graph"), ("graph", "dataset")):  # one of the two, and what is typed wins
+        if typed.get("data", {}).get(one) is not None:
+            from_file.get("data", {}).pop(other, None)
+    preset = preset_settings(args["preset"]) if args.get("preset") else None
+    data = parse_config(from_file, typed).data
+    begun = folder_of(args, data) / "config.yaml"
+    if args.get("resume") and begun.exists():
+        return parse_config(read_settings(begun), preset or {}, from_file, typed)
+    if args.get("resume") and data.dataset is None and data.graph is None:
+        raise GsscError(f"there is no run in {begun.parent} to go on with; check the folder")
+    return parse_config(recipe_settings(data.dataset, data.split) if preset is None else preset, from_file, typed)
+
+
+def folder_of(args: Any, data: DataConfig) -> Path:
+    """The run folder: what was asked for, or a name after the data."""
+    return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
+
+
+def _typed(args: Any) -> Settings:
+    """What was typed, by section; your own graph by its full path, so that a run can go on from anywhere."""
     typed = {name: args[name].as_dict() for name in SECTIONS if args.get(name) is not None}
+    for values in typed.values():
+        values.pop("__path__", None)  # of a section read from a file
     for option, (section, name) in SHORTHANDS.items():
         if args.get(option) is not None:
             typed.setdefault(section, {})[name] = args[option]
-    data = typed.get("data", {})
-    out = args.get("out")
-    if args.get("resume") and out and (Path(out) / "config.yaml").exists():
-        return parse_config(read_settings(Path(out) / "config.yaml"), typed)
-    from_file = read_settings(args["config"]) if args.get("config") else {}
-    data = {**(from_file.get("data") or {}), **data}
-    base: Settings = recipe_settings(data.get("dataset"), data.get("split"))
-    if args.get("preset"):
-        base = preset_settings(args["preset"])
-    return parse_config(base, from_file, typed)
+    if typed.get("data", {}).get("graph") is not None:
+        typed["data"]["graph"] = str(Path(typed["data"]["graph"]).absolute())
+    return typed
 
 
-def name_of(config: Config) -> str:
-    """A name for the run folder when none is given."""
-    return config.data.dataset or Path(config.data.graph or "run").stem
+def _only_given(given: Settings, checked: Settings) -> Settings:
+    """Of checked settings, those that were given."""
+    return {section: {name: checked[section][name] for name in values or {}} for section, values in given.items()}
 
 
-def announce(run: Run, base: str) -> None:
+def announce(run: Run, args: Any) -> None:
     """Say what is trained, with which settings, and what the user should know about the graph."""
     from rich.console import Console
     from rich.text import Text
 
     console, graph, data = Console(stderr=True, markup=False, highlight=False), run.graph, run.config.data
+    base = "recipe" if recipe_name(data.dataset, data.split) else "defaults"
+    base = f"preset {args['preset']}" if args.get("preset") else base
+    base = f"{base}, {args['config']}" if args.get("config") else base
+    what = "tasks" if graph.is_multilabel else "classes"
     about = (
         f" ({graph.split}, {graph.setting}): {graph.num_nodes:,} nodes, "
-        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} classes; "
+        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} {what}; "
         f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
-        f"settings: {base or ('recipe' if recipe_name(data.dataset, data.split) else 'defaults')} and options"
+        f"settings: {'those of the run' if run.resumed else base + ' and options'}"
     )
     console.print(Text.assemble((graph.name, "bold"), about))
     notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]
@@ -125,15 +155,12 @@ class EpochBar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.best = math.nan
-        self.progress = Progress(
-            TextColumn("{task.description:9}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        console = Console(stderr=True)
+        self.best, self.narrow = math.nan, console.width < WIDE
+        columns = [TextColumn("{task.description:11}"), MofNCompleteColumn(), TextColumn("{task.fields[numbers]}")]
+        if not self.narrow:
+            columns = [columns[0], BarColumn(bar_width=20), *columns[1:], TimeRemainingColumn()]
+        self.progress = Progress(*columns, console=console)
         total = run.config.total_epochs
         self.task = self.progress.add_task("starting", total=total, completed=run.training.epoch, numbers="")
 
@@ -147,9 +174,10 @@ class EpochBar:
     def show(self, epoch: Epoch) -> None:
         """Bring the bar up to date."""
         self.best = epoch.val_accuracy if epoch.best else self.best
+        best = "" if self.narrow else f" best {shown('accuracy', self.best)}"
         numbers = (
-            f"loss {epoch.smoothness_loss:.3f} + {epoch.classification_loss:.3f}  "
-            f"val {shown('accuracy', epoch.val_accuracy)} best {shown('accuracy', self.best)}  "
+            f"loss {epoch.smoothness_loss:.3f}+{epoch.classification_loss:.3f} "
+            f"val {shown('accuracy', epoch.val_accuracy)}{best} "
             f"pairs {epoch.edges_kept:,} homophily {epoch.pseudo_homophily:.3f}"
         )
         self.progress.update(self.task, description=epoch.phase, completed=epoch.epoch + 1, numbers=numbers)

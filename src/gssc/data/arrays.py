@@ -1,4 +1,4 @@
-"""Whatever the user had at hand as a NumPy array."""
+"""Whatever the user had at hand as a NumPy array, or as text."""
 
 from __future__ import annotations
 
@@ -15,3 +15,13 @@ def as_array(values: Any, what: str) -> np.ndarray:
         return np.asanyarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         raise GsscError(f"{what} cannot be read as an array ({error}): give rows of equal length") from None
+
+
+def as_text(value: Any, what: str) -> str:
+    """Text of a value; bytes are read as UTF-8, and `what` names them where they are none."""
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise GsscError(f"{what} is {value!r}, which is not UTF-8 text: save it as UTF-8") from None

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.data.labels import is_missing
-from gssc.data.splits import PART_OF
+from gssc.data.arrays import as_array
+from gssc.data.labels import is_missing, mask_of_numbers
+from gssc.data.splits import NO_PART, PART_OF
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.graph import Graph
@@ -37,7 +38,8 @@ def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes
             array = _from_tensor(mask)
             if array.ndim == 2 and not 0 <= mask_column < array.shape[1]:
                 raise GsscError(f"mask_column is {mask_column}, but {part}_mask has columns 0 to {array.shape[1] - 1}")
-            values[part] = array[:, mask_column] if array.ndim == 2 else array
+            mask = array[:, mask_column] if array.ndim == 2 else array
+            values[part] = mask_of_numbers(mask, values["features"].shape[0])
     values.update({key: data[key] for key in _TOLD if key in data and data[key] is not None})
     return Graph(**{**values, **changes})
 
@@ -80,6 +82,8 @@ def from_networkx(
     network: networkx.Graph, *, features: str = "x", label: str = "y", split: str = "split", **changes: Any
 ) -> Graph:
     """Read node attributes; nodes keep the order NetworkX lists them in, their names become `node_ids`."""
+    if not hasattr(network, "nodes") or not hasattr(network, "edges"):
+        raise GsscError(f"from_networkx takes a NetworkX graph, not {type(network).__name__}: build one first")
     names = list(network.nodes)
     if not names:
         raise GsscError("the NetworkX graph has no nodes: nothing to learn from")
@@ -87,9 +91,9 @@ def from_networkx(
     for name, attributes in network.nodes(data=True):
         if features not in attributes:
             raise GsscError(f"node {name!r} has no attribute {features!r}: give every node its feature row")
-        rows.append(np.atleast_1d(np.asarray(attributes[features])))
+        rows.append(np.atleast_1d(as_array(attributes[features], f"{features!r} of node {name!r}")))
         labels.append(attributes.get(label))
-        parts.append(attributes.get(split))
+        parts.append(_part(name, split, attributes.get(split)))
     for name, row in zip(names, rows, strict=True):
         if row.shape != rows[0].shape:
             raise GsscError(
@@ -103,23 +107,48 @@ def from_networkx(
     values: dict[str, Any] = {
         "features": np.stack(rows),
         "edges": edges,
-        "labels": _attribute_labels(labels),
+        "labels": _attribute_labels(names, labels),
         "node_ids": [name if isinstance(name, str | int) else str(name) for name in names],
-        **{
-            part: [index for index, value in enumerate(parts) if PART_OF.get(str(value).lower()) == place]
-            for place, part in enumerate(_PARTS)
-        },
+        **{part: [index for index, found in enumerate(parts) if found == place] for place, part in enumerate(_PARTS)},
         **{key: network.graph[key] for key in _TOLD if key in network.graph},
     }
     return Graph(**{**values, **changes})
 
 
-def _attribute_labels(labels: list[Any]) -> Any:
-    known = [value for value in labels if not is_missing(value)]
-    if known and all(np.ndim(value) == 1 for value in known):
-        blank = np.full(len(known[0]), np.nan)
-        return np.stack([blank if is_missing(value) else np.asarray(value, dtype=np.float64) for value in labels])
-    return np.array([None if is_missing(value) else value for value in labels], dtype=object)
+def _part(name: Any, attribute: str, value: Any) -> int | None:
+    """Return the place of a node's part among train, val and test; None where it is in none."""
+    text = "" if is_missing(value) else str(value).strip().lower()
+    if text not in PART_OF and text not in NO_PART:
+        raise GsscError(
+            f"node {name!r} has {value!r} as its {attribute!r}, which is not train, val, test or empty: correct it"
+        )
+    return PART_OF.get(text)
+
+
+def _attribute_labels(names: list[Any], labels: list[Any]) -> np.ndarray:
+    """Return one label a node, or its targets as a row where nodes have several."""
+    first = next((place for place, value in enumerate(labels) if _is_vector(value)), None)
+    if first is None:
+        return np.array([None if is_missing(value) else value for value in labels], dtype=object)
+    rows = np.full((len(labels), len(labels[first])), np.nan)
+    for name, value, row in zip(names, labels, rows, strict=True):
+        if is_missing(value):
+            continue
+        try:
+            targets = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise GsscError(f"node {name!r} has targets {value!r}: give 0, 1 or NaN (missing) a task") from None
+        if targets.shape != row.shape:
+            raise GsscError(
+                f"node {name!r} has {targets.size} targets where node {names[first]!r} has {row.size}: "
+                "give every node as many"
+            )
+        row[:] = targets
+    return rows
+
+
+def _is_vector(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) != 0
 
 
 def to_networkx(graph: Graph) -> networkx.Graph:
@@ -149,7 +178,8 @@ def from_scipy(adjacency: Any, features: Any, labels: Any = None, **changes: Any
     if not sp.issparse(adjacency) or adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
         shape = getattr(adjacency, "shape", type(adjacency).__name__)
         raise GsscError(f"the adjacency must be a square SciPy sparse matrix, not {shape}: one row and column a node")
-    rows = np.shape(features)[0] if np.shape(features) else 0
+    features = features if sp.issparse(features) else as_array(features, "features")
+    rows = features.shape[0] if features.ndim else 0
     if rows != adjacency.shape[0]:
         raise GsscError(f"the adjacency has {adjacency.shape[0]} nodes, features have {rows} rows: give one row a node")
     source, target = adjacency.nonzero()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gssc.data.arrays import as_array
+from gssc.data.arrays import as_array, as_text
 from gssc.errors import GsscError
 
 MOST_CLASSES = 1000  # more only if there are as many nodes
@@ -24,6 +25,8 @@ def clean_labels(
     if labels is None:
         return np.full(num_nodes, -1, dtype=np.int64), names
     array = np.asarray(as_array(labels, "labels"))
+    if array.ndim == 1 and array.dtype.kind in "US" and not isinstance(labels, np.ndarray):
+        array = np.array(list(labels), dtype=object)  # among names NumPy made text of NaN and -1.0
     if array.ndim not in (1, 2) or len(array) != num_nodes:
         raise GsscError(
             f"labels have shape {array.shape} for {num_nodes} nodes: give one label a node (-1 where unknown)"
@@ -84,8 +87,10 @@ def _class_ids(array: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a label cell means unknown: None, NaN or an empty string."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    """Whether a label cell means unknown: None, NaN, pandas' NA or an empty string."""
+    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
+        return True
+    if type(value).__name__ == "NAType":
         return True
     return isinstance(value, (str, bytes)) and not value.strip()
 
@@ -94,9 +99,11 @@ def _named_classes(array: np.ndarray, names: tuple[str, ...] | None) -> tuple[np
     values = array.tolist()
     known = [value for value in values if not is_missing(value)]
     if known and not any(isinstance(value, (str, bytes)) for value in known):
-        numbers = np.array([np.nan if is_missing(value) else value for value in values], dtype=np.float64)
+        numbers = np.array([_number(node, value) for node, value in enumerate(values)], dtype=np.float64)
         return _class_ids(numbers, names), names
-    texts = [None if is_missing(v) else (v.decode() if isinstance(v, bytes) else str(v)).strip() for v in values]
+    texts = [_class_name(node, value) for node, value in enumerate(values)]
+    if not _minus_one_is_a_class(texts, names):
+        texts = [None if text == "-1" else text for text in texts]
     if names is None:
         names = tuple(sorted({text for text in texts if text is not None}, key=_by_number_then_name))
     id_of = {name: index for index, name in enumerate(names)}
@@ -110,9 +117,33 @@ def _named_classes(array: np.ndarray, names: tuple[str, ...] | None) -> tuple[np
     return ids, names or None  # no label known: no class to name
 
 
+def _number(node: int, label: Any) -> float:
+    if is_missing(label):
+        return np.nan
+    try:
+        return float(label)
+    except (TypeError, ValueError):
+        raise GsscError(f"label of node {node} is {label!r}: give one class number or class name a node") from None
+
+
+def _class_name(node: int, label: Any) -> str | None:
+    if is_missing(label):
+        return None
+    if isinstance(label, float | np.floating) and label.is_integer():
+        label = int(label)
+    return as_text(label, f"label of node {node}").strip()
+
+
+def _minus_one_is_a_class(texts: list[str | None], names: tuple[str, ...] | None) -> bool:
+    """Whether -1 names a class: it is listed, or 1 is the only other label, as many binary classifiers have it."""
+    if names is not None:
+        return "-1" in names
+    return set(texts) - {None, "-1"} in ({"1"}, {"+1"})
+
+
 def _by_number_then_name(name: str) -> tuple[int, int, str]:
     """Sort "2" before "10", and both before words."""
-    return (0, int(name), name) if name.isascii() and name.isdigit() else (1, 0, name)
+    return (0, int(name), name) if re.fullmatch(r"[+-]?[0-9]+", name) else (1, 0, name)
 
 
 def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:
@@ -124,9 +155,9 @@ def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1:
         raise GsscError(f"{part} has shape {array.shape}: give node numbers or one boolean mask over the nodes")
-    # An index array repeats nothing, so N > 2 numbers that are all 0 or 1 can only be a mask.
-    mask_of_numbers = array.dtype.kind in "iuf" and len(array) == num_nodes > 2 and np.isin(array, (0, 1)).all()
-    if array.dtype == bool or mask_of_numbers:
+    if num_nodes > 2:  # an index array repeats nothing, so as many numbers that are all 0 or 1 can only be a mask
+        array = mask_of_numbers(array, num_nodes)
+    if array.dtype == bool:
         if len(array) != num_nodes:
             raise GsscError(f"{part} mask has {len(array)} entries for {num_nodes} nodes: give one a node")
         return np.flatnonzero(array).astype(np.int64)
@@ -142,6 +173,13 @@ def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:
     if len(repeated):
         raise GsscError(f"{part} lists node {nodes[repeated[0]]} twice: list each node once")
     return nodes
+
+
+def mask_of_numbers(array: Any, num_nodes: int) -> Any:
+    """Return N numbers that are all 0 or 1 as a boolean mask, and anything else as it is."""
+    if not isinstance(array, np.ndarray) or array.shape != (num_nodes,) or array.dtype.kind not in "iuf":
+        return array
+    return array.astype(bool) if np.isin(array, (0, 1)).all() else array
 
 
 def refuse_overlap(parts: dict[str, np.ndarray]) -> None:

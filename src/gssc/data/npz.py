@@ -7,6 +7,7 @@ and `setting`. Only plain arrays are read: a file that holds pickled objects is 
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from os import PathLike
@@ -16,16 +17,33 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.data.arrays import as_text
+from gssc.data.labels import mask_of_numbers
 from gssc.errors import GsscError
 from gssc.files import atomic_write
 from gssc.graph import Graph
 
+_PARTS = ("train", "val", "test")
 _SPARSE_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
+# What NumPy and zipfile raise on damaged bytes; RuntimeError is an unknown compression or encryption.
+_DAMAGED = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
     """Return every array of an .npz file; anything unreadable is one clear error."""
     path = Path(path)
+    if path.is_dir():
+        raise GsscError(f"{path} is a folder: give the .npz file in it")
     if not path.is_file():
         raise GsscError(f"{path} does not exist: check the path")
     if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
@@ -37,10 +55,12 @@ def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
                 raise GsscError(f"{path} is a single array, not an .npz archive: save it with numpy.savez")
             with archive:
                 return {key: archive[key] for key in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGED as error:
         if "allow_pickle" in str(error):
             raise GsscError(f"{path} holds pickled objects, which are never read: save plain arrays") from None
-        raise GsscError(f"{path} cannot be read as .npz, it may be cut short: write or fetch it again") from error
+        raise GsscError(
+            f"{path} cannot be read as .npz, it may be damaged or cut short: write or fetch it again"
+        ) from error
 
 
 def load_graph(path: str | PathLike[str], **changes: Any) -> Graph:
@@ -48,26 +68,26 @@ def load_graph(path: str | PathLike[str], **changes: Any) -> Graph:
     arrays = read_arrays(path)
     if "edge_index" not in arrays:
         raise GsscError(f"{path} has no key 'edge_index' (it has {', '.join(sorted(arrays))}): add it, shape (2, E)")
+    features = _features(arrays, path)
+    nodes = features.shape[0] if features.ndim else 0
     fields: dict[str, Any] = {
-        "features": _features(arrays, path),
+        "features": features,
         "edges": arrays["edge_index"],
         "labels": arrays.get("y"),
-        "train": arrays.get("train_mask"),
-        "val": arrays.get("val_mask"),
-        "test": arrays.get("test_mask"),
+        **{part: mask_of_numbers(arrays.get(f"{part}_mask"), nodes) for part in _PARTS},
         "node_ids": arrays.get("node_id"),
-        "name": _text(arrays, "name", Path(path).stem),
-        "split": _text(arrays, "split", "from file"),
-        "setting": _text(arrays, "setting", "transductive"),
+        "name": _text(arrays, path, "name", Path(path).stem),
+        "split": _text(arrays, path, "split", "from file"),
+        "setting": _text(arrays, path, "setting", "transductive"),
     }
     for key in ("class_names", "feature_names"):
         if key in arrays:
-            fields[key] = tuple(arrays[key].astype(str).tolist())
+            fields[key] = tuple(as_text(name, f"{path}: an entry of {key}") for name in arrays[key].ravel().tolist())
     return Graph(**{**fields, **changes})
 
 
-def _text(arrays: dict[str, np.ndarray], key: str, default: str) -> str:
-    return str(arrays[key]) if key in arrays else default
+def _text(arrays: dict[str, np.ndarray], path: str | PathLike[str], key: str, default: str) -> str:
+    return as_text(arrays[key].tolist(), f"{path}: {key}") if key in arrays else default
 
 
 def _features(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> Any:
@@ -105,7 +125,7 @@ def save_graph(graph: Graph, path: str | PathLike[str]) -> None:
     else:
         parts = (features.data, features.indices, features.indptr, np.asarray(features.shape, dtype=np.int64))
         arrays.update(zip(_SPARSE_KEYS, parts, strict=True))
-    for part in ("train", "val", "test"):
+    for part in _PARTS:
         mask = np.zeros(graph.num_nodes, dtype=bool)
         mask[getattr(graph, part)] = True
         arrays[f"{part}_mask"] = mask

@@ -44,7 +44,7 @@ def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def is_empty(labels: np.ndarray) -> np.ndarray:
     """Where a label is NaN, None or empty, bool [N]."""
     if labels.dtype.kind in "OU":
-        missing = [is_missing(label) or type(label).__name__ == "NAType" for label in labels.tolist()]
+        missing = [is_missing(label) for label in labels.tolist()]
         return np.array(missing, dtype=bool)
     return np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=bool)
 

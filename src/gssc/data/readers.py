@@ -15,12 +15,14 @@ from typing import IO, Any
 
 import numpy as np
 
+from gssc.data.arrays import as_text
 from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 from gssc.extras import require
 
 _WHOLE = re.compile(r"-?\d+(\.0+)?")  # how a whole number is written where others of its column were missing
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
+_QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,18 @@ class Table:
 
     def texts(self, name: str) -> list[str]:
         """Return a column as stripped text; 3 and 3.0 read the same; missing cells are empty."""
-        texts = [v.strip() if isinstance(v, str) else _as_text(v) for v in self.columns[name]]
+        cells = enumerate(self.columns[name])
+        texts = [v.strip() if isinstance(v, str) else self._text(name, row, v) for row, v in cells]
         if all(_WHOLE.fullmatch(text) for text in texts if text):
-            return [text.partition(".")[0] for text in texts]
+            return [whole_number_shortened(text) for text in texts]
         return texts
+
+    def _text(self, name: str, row: int, value: Any) -> str:
+        if is_missing(value):
+            return ""
+        if isinstance(value, bytes):
+            return as_text(value, f"{self.where(row)}, column {name!r}").strip()
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
     def numbers(self, names: Sequence[str], *, blank: float | None = None) -> np.ndarray:
         """Return columns as float32 [rows, columns]; a blank cell becomes `blank`, or is an error without it."""
@@ -88,12 +98,9 @@ class Table:
         return np.asarray(values, dtype=np.float64)
 
 
-def _as_text(value: Any) -> str:
-    if is_missing(value):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return (value.decode() if isinstance(value, bytes) else str(value)).strip()
+def whole_number_shortened(text: str) -> str:
+    """Return 3 for 3.0, and any other text as it is."""
+    return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
 
 
 def read_table(path: str | PathLike[str]) -> Table:
@@ -102,6 +109,8 @@ def read_table(path: str | PathLike[str]) -> Table:
     A first line made of numbers alone is data, not a header; the columns are then called "column 1" and so on.
     """
     path = Path(path)
+    if path.is_dir():
+        raise GsscError(f"{path} is a folder: give the table in it")
     if not path.is_file():
         raise GsscError(f"{path} does not exist: check the path")
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
@@ -125,7 +134,7 @@ def _open_text(path: Path) -> IO[str]:
 
 
 def _read_text(path: Path, file: IO[str], *, tab: bool) -> Table:
-    first = file.readline()
+    first = _QUOTED.sub(r"\1", file.readline())
     file.seek(0)
     delimiter = "\t" if tab else max(",;\t", key=lambda mark: (first.count(mark), mark == ","))
     rows: list[list[str]] = []
@@ -161,9 +170,10 @@ def _is_number(cell: str) -> bool:
 
 def _read_parquet(path: Path) -> Table:
     parquet = require("pyarrow.parquet", extra="tables")
-    errors = (require("pyarrow", extra="tables").ArrowException, OSError)
+    errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
     try:
-        table = parquet.read_table(path)
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
         return _checked(path, table.column_names, [column.to_pylist() for column in table.columns], None)
     except errors as error:
         reason = str(error).splitlines()[0] if str(error) else "damaged"

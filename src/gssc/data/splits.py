@@ -15,6 +15,7 @@ from gssc.errors import GsscError
 
 # What people call the parts of a split, by their place in it.
 PART_OF = {"train": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2}
+NO_PART = ("", "none", "unlabelled", "unlabeled", "unknown")  # what they write where a node is in none
 Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 USUAL_VAL, USUAL_TEST = 500, 1000  # Planetoid's sizes, which the per-class protocols of the field share

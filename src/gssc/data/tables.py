@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from os import PathLike
 
 import numpy as np
 
 from gssc.data.labels import clean_labels
-from gssc.data.readers import Table, read_table
-from gssc.data.splits import PART_OF, Split, labelled_nodes, make_split
+from gssc.data.readers import Table, read_table, whole_number_shortened
+from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.names import nearest
@@ -17,8 +18,10 @@ from gssc.names import nearest
 _ID_NAMES = ("id", "node_id", "node", "node id")
 _LABEL_NAMES = ("label", "y", "class", "target")
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node_1", "node_2"))
-_NO_PART = ("", "none", "unlabelled", "unlabeled", "unknown")
-INDEX = ""  # what pandas calls the column of row numbers it writes unless told not to
+_UNKNOWN_LABELS = ("", "nan", "NaN", "NA")
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
+# What pandas calls the row numbers it writes unless told not to: nothing in CSV, a level of its index in Parquet.
+_ROW_NUMBERS = re.compile(r"(__index_level_\d+__)?")
 DEFAULT_SPLIT = "ratio:60/20/20"
 
 
@@ -43,8 +46,9 @@ def import_tables(
     Args:
         nodes, edges: the two files. Edges name nodes by id, in any direction.
         id_column: a column called id, node_id or node, else the first one.
-        label_column: a column called label, y, class or target, where there is one; an empty cell is an unknown
-            label, and so is -1 among whole numbers. Several columns make binary targets, one task each.
+        label_column: a column called label, y, class or target, where there is one; an unknown label
+            is an empty cell, nan, NaN, NA or -1, but -1 and 1 alone are two classes. Several columns make binary
+            targets, one task each.
         feature_columns: every other column, all of them numbers, except `ignore_columns`.
         split_column: a column called split, where there is one, with train, val, test or nothing in it.
         source_column, target_column: source and target, src and dst, from and to, else the first two columns.
@@ -61,11 +65,10 @@ def import_tables(
         id_column,
         *label_columns,
         split_column,
-        INDEX,
         *(_existing(node_table, column) for column in ignore_columns),
     }
     if feature_columns is None:
-        feature_columns = [column for column in node_table.names if column not in taken]
+        feature_columns = [column for column in _without_row_numbers(node_table) if column not in taken]
     if not feature_columns:
         raise GsscError(f"{node_table.path} has no feature column beside {sorted(filter(None, taken))}: add numbers")
     features = node_table.numbers([_existing(node_table, column) for column in feature_columns])
@@ -76,6 +79,8 @@ def import_tables(
     elif len(labelled_nodes(labels)):
         parts, split_name = make_split(split or DEFAULT_SPLIT, labels, seed)
     else:
+        if split is not None:
+            make_split(split, labels, seed)  # an error if it is no split at all
         parts, split_name = (np.empty(0, np.int64),) * 3, "none"
     return Graph(
         features,
@@ -89,6 +94,10 @@ def import_tables(
         node_ids=ids,
         feature_names=tuple(feature_columns),
     )
+
+
+def _without_row_numbers(table: Table) -> list[str]:
+    return [name for name in table.names if not _ROW_NUMBERS.fullmatch(name)]
 
 
 def _existing(table: Table, column: str) -> str:
@@ -117,16 +126,26 @@ def _labels(table: Table, columns: list[str], *, multilabel: bool) -> tuple[np.n
         return clean_labels(table.numbers(columns, blank=np.nan), len(table), columns)
     if not columns:
         return clean_labels(None, len(table), None)
-    texts = table.texts(columns[0])
-    if all(text.removeprefix("-").isdigit() for text in texts if text):
-        texts = ["" if text == "-1" else text for text in texts]
+    texts = ["" if t in _UNKNOWN_LABELS else whole_number_shortened(t) for t in table.texts(columns[0])]
+    if all(_NUMBER.fullmatch(text) for text in texts if text):
+        _refuse_real_numbers(table, columns[0], texts)
     return clean_labels(np.array(texts, dtype=object), len(table), None)
 
 
+def _refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
+    for row, text in enumerate(texts):
+        if text and not float(text).is_integer():
+            raise GsscError(
+                f"{table.where(row)}, column {column!r} is {text}: class labels must be names or whole numbers; "
+                "the task is classification, not regression"
+            )
+
+
 def _node_ids(table: Table, column: str) -> tuple[np.ndarray, dict[str, int]]:
+    """Return the ids as they are written, and the row of each by its shortened form, in which edges look it up."""
     texts = table.texts(column)
     row_of: dict[str, int] = {}
-    for row, text in enumerate(texts):
+    for row, text in enumerate(map(whole_number_shortened, texts)):
         if not text:
             raise GsscError(f"{table.where(row)}: the node has no id in column {column!r}: give it one")
         if text in row_of:
@@ -144,7 +163,7 @@ def _parts_from_column(table: Table, column: str) -> Split:
     for row, text in enumerate(table.texts(column)):
         if text.lower() in PART_OF:
             parts[PART_OF[text.lower()]].append(row)
-        elif text.lower() not in _NO_PART:
+        elif text.lower() not in NO_PART:
             raise GsscError(f"{table.where(row)}, column {column!r}: {text!r} is not train, val, test or empty")
     train, val, test = (np.array(rows, dtype=np.int64) for rows in parts)
     return train, val, test
@@ -153,7 +172,7 @@ def _parts_from_column(table: Table, column: str) -> Split:
 def _edge_index(
     table: Table, source: str | None, target: str | None, row_of: dict[str, int], node_table: Table
 ) -> np.ndarray:
-    names = [name for name in table.names if name != INDEX]
+    names = _without_row_numbers(table)
     if len(names) < 2:
         raise GsscError(f"{table.path} has one column only: an edge needs two, the nodes it joins")
     by_lower = {name.lower(): name for name in table.names}
@@ -165,13 +184,14 @@ def _edge_index(
     edges = np.empty((2, len(table)), dtype=np.int64)
     for side, column in enumerate(ends):
         for row, text in enumerate(table.texts(column)):
-            node = row_of.get(text)
+            node = row_of.get(whole_number_shortened(text))
             if node is None:
                 raise GsscError(
                     f"{table.where(row)}: the edge names node {text!r}, which {node_table.path} does not have: "
                     "add the node or drop the edge"
                 )
             edges[side, row] = node
-    if not pair and all(name in row_of for name in ends):  # no header: its "names" are two nodes
-        return np.concatenate([np.array([[row_of[name]] for name in ends]), edges], axis=1)
+    first = [row_of.get(whole_number_shortened(name)) for name in ends]
+    if not pair and None not in first:  # no header: its "names" are two nodes
+        return np.concatenate([np.array(first).reshape(2, 1), edges], axis=1)
     return edges

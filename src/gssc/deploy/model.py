@@ -12,6 +12,7 @@ import numpy as np
 from gssc.deploy import store
 from gssc.deploy.forward import Layer, forward, is_sparse
 from gssc.deploy.one_row import EXP_IS_SAFE, one_row, softmax_of_one, within
+from gssc.deploy.rows import wrong_width
 from gssc.errors import GsscError
 
 
@@ -128,7 +129,7 @@ class DeployedModel:
         if x.ndim != 2:
             raise GsscError(f"features have shape {x.shape}; they must be a table of shape (rows, {inputs})")
         if x.shape[1] != inputs:
-            raise GsscError(f"rows have {x.shape[1]} features, but the model was trained on {inputs}")
+            raise GsscError(wrong_width(x.shape[1], inputs, self.feature_names))
         return x
 
 

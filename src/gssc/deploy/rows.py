@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -20,7 +22,19 @@ from gssc.extras import require
 # The names by which importing a node table knows an id, a label and a split; pandas leaves its index unnamed.
 ID_COLUMNS = ("id", "node_id", "node", "node id", "")
 OTHER_COLUMNS = ("label", "y", "class", "target", "split")
-FORMATS = (".npz", ".npy", ".csv", ".tsv", ".parquet")
+FORMATS = (".npz", ".npy", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+LARGEST = np.finfo(np.float32).max
+# What NumPy and zipfile raise over damaged files.
+_DAMAGED = (
+    ValueError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _CHECK_ROWS = 65_536  # memory-mapped rows are checked in blocks, never read whole
 
 
@@ -47,12 +61,12 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> R
 
     Args:
         path: ``.npz`` (``x``, or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``, or what
-            ``scipy.sparse.save_npz`` writes), ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
+            ``scipy.sparse.save_npz`` writes), ``.npy``, ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``.
         feature_names: the columns a model wants. A table with named columns gives these, in this order, and must
             have them all; without this argument every column but an id, a label or a split is a feature.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
+    suffix = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
     if suffix not in FORMATS:
         raise GsscError(f"cannot read {path}: its name must end in one of {', '.join(FORMATS)}")
     if not path.is_file():
@@ -66,15 +80,32 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> R
         elif suffix == ".parquet":
             rows = _read_parquet(path, wanted)
         else:
-            rows = _read_text(path, "\t" if suffix == ".tsv" else ",", wanted)
+            rows = _read_text(path, suffix, wanted)
     except OSError as error:
         raise GsscError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGED as error:
         # NumPy's own words; its advice to allow pickles is not for files from elsewhere.
         reason = "it holds Python objects, not numbers" if "pickle" in str(error) else _one_line(error)
         raise GsscError(f"cannot read {path}: {reason}") from error
     _check(rows, path)
+    if wanted is not None and rows.features.shape[1] != len(wanted):
+        raise GsscError(f"{path}: {wrong_width(rows.features.shape[1], len(wanted), wanted)}")
     return rows
+
+
+def wrong_width(found: int, width: int, feature_names: Sequence[str] | None) -> str:
+    """What is wrong with rows that have too many or too few features, and what to do.
+
+    >>> wrong_width(3, 2, ["load", "heat"])
+    'rows have 3 features, but the model was trained on 2: give the columns it was trained on, in order (load, heat)'
+    """
+    names = list(feature_names or ())
+    shown = ", ".join(names[:5] + ["..."] * (len(names) > 5))
+    which = f" ({shown})" if names else ""
+    return (
+        f"rows have {found} features, but the model was trained on {width}: "
+        f"give the columns it was trained on, in order{which}"
+    )
 
 
 def feature_columns(header: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
@@ -100,8 +131,23 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None) -> list
     return [place[name] for name in wanted]
 
 
-def _id_column(header: Sequence[str]) -> int | None:
-    return next((index for index, name in enumerate(header) if name.lower() in ID_COLUMNS), None)
+def find_id_column(header: Sequence[str]) -> int | None:
+    """Which column of a table holds the ids, if any; an unnamed one only if nothing else does.
+
+    >>> find_id_column(["", "load", "ID"])
+    2
+    """
+    names = [name.lower() for name in header]
+    return next((names.index(name) for name in ID_COLUMNS if name in names), None)
+
+
+def find_delimiter(first_line: str) -> str:
+    """What stands between the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
+
+    >>> find_delimiter("load;heat, mean;speed")
+    ';'
+    """
+    return max(",;\t", key=first_line.count)
 
 
 def _read_npz(path: Path) -> Rows:
@@ -109,8 +155,8 @@ def _read_npz(path: Path) -> Rows:
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         if not hasattr(file, "files"):
             raise GsscError(f"cannot read {path}: it is a single array; name it .npy")
-        ids = file.get("node_id")
-        names = [str(name) for name in file["feature_names"]] if "feature_names" in file else None
+        ids = _decoded(file["node_id"], "id") if "node_id" in file else None
+        names = _names_of_npz(file["feature_names"]) if "feature_names" in file else None
         if "x" in file:
             return Rows(file["x"], ids, names)
         for prefix in ("x_", ""):
@@ -119,6 +165,22 @@ def _read_npz(path: Path) -> Rows:
                 return Rows(_csr(file, *(file[key] for key in keys)), ids, names)
         found = ", ".join(file.files) or "nothing"
     raise GsscError(f"{path} has no key 'x' and no sparse 'x_data', 'x_indices', 'x_indptr', 'x_shape'; it has {found}")
+
+
+def _names_of_npz(names: np.ndarray) -> list[str]:
+    if names.ndim != 1:
+        raise ValueError(f"feature_names have shape {names.shape}; give a list, one name a column")
+    return [str(name) for name in _decoded(names, "feature name")]
+
+
+def _decoded(texts: np.ndarray, what: str) -> np.ndarray:
+    """Bytes as text; anything else as it is."""
+    if texts.dtype.kind != "S":
+        return texts
+    try:
+        return np.char.decode(texts, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the {what} {error.object!r} is not UTF-8; write it as text") from None
 
 
 def _in_order(rows: Rows, wanted: list[str] | None) -> Rows:
@@ -150,7 +212,7 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
         with pq.ParquetFile(path) as file:
             header = list(file.schema_arrow.names)
             columns = feature_columns(header, wanted)
-            id_column = _id_column(header)
+            id_column = find_id_column(header)
             chosen = [header[index] for index in columns]
             table = file.read(columns=chosen if id_column is None else [*chosen, header[id_column]])
     except pa.ArrowException as error:
@@ -159,12 +221,20 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
     for number, name in enumerate(chosen):
         column = table.column(name)
         kind = column.type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        if pa.types.is_decimal(kind):
+            column = column.cast(pa.float64())
+        elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise GsscError(f"{path}: column {name!r} holds {kind}; features must be numbers")
         if column.null_count:
             row = column.is_null().to_numpy().argmax()
-            raise GsscError(f"{path}: row {row}, column {name!r} is empty; fill it or drop the row")
-        features[:, number] = column.to_numpy()
+            raise GsscError(f"{path}: row {row + 1}, column {name!r} is empty; fill it or drop the row")
+        numbers = column.to_numpy()
+        fits = np.abs(numbers) <= LARGEST
+        if not fits.all():
+            row = int(fits.argmin())
+            wrong = "too large; rescale the column" if np.isfinite(numbers[row]) else "not finite; mend or drop the row"
+            raise GsscError(f"{path}: row {row + 1}, column {name!r} is {numbers[row]:g}: {wrong}")
+        features[:, number] = numbers
     ids = None
     if id_column is not None:
         column = table.column(header[id_column])
@@ -176,13 +246,13 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
     return Rows(features, ids, chosen)
 
 
-def _read_text(path: Path, delimiter: str, wanted: list[str] | None) -> Rows:
+def _read_text(path: Path, suffix: str, wanted: list[str] | None) -> Rows:
     line = 0
+    opener: Any = gzip.open if suffix.endswith(".gz") else open
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            if delimiter == ",":  # where a comma marks decimals, spreadsheets save a semicolon between columns
-                delimiter = max(",;", key=file.readline().count)
-                file.seek(0)
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+            delimiter = "\t" if suffix.startswith(".tsv") else find_delimiter(file.readline())
+            file.seek(0)
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             lines = ((line := reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells))
             first = next(lines, None)
@@ -207,7 +277,7 @@ def parse_records(
         # The names that importing a node table gives such columns, so that a model trained on one finds its own.
         header, records = [f"column {number}" for number in range(1, len(cells) + 1)], chain([first], lines)
         wanted = wanted if wanted is not None and set(wanted) <= set(header) else None
-    columns, id_column = feature_columns(header, wanted), _id_column(header)
+    columns, id_column = feature_columns(header, wanted), find_id_column(header)
     all_columns = columns == list(range(len(cells)))
     features, ids = [], []
     for line, record in records:
@@ -219,8 +289,8 @@ def parse_records(
         except ValueError:
             raise GsscError(f"{path}:{line}: {_first_text(chosen, columns, header)}") from None
         # One sum finds every NaN and infinity at the price of one pass; a finite row cannot overflow float64 here.
-        if not math.isfinite(numbers.sum()) or np.abs(numbers).max(initial=0) > np.finfo(np.float32).max:
-            at = int(np.argmax(~(np.abs(numbers) <= np.finfo(np.float32).max)))
+        if not math.isfinite(numbers.sum()) or np.abs(numbers).max(initial=0) > LARGEST:
+            at = int(np.argmax(~(np.abs(numbers) <= LARGEST)))
             raise GsscError(
                 f"{path}:{line}: column {header[columns[at]]!r} is {chosen[at].strip()}; mend or drop the row"
             )
@@ -257,12 +327,19 @@ def _first_text(chosen: list[str], columns: list[int], header: list[str]) -> str
 
 def _texts(ids: Sequence[Any]) -> np.ndarray:
     """Ids as whole numbers if all are written the way a whole number prints, as text otherwise."""
-    texts = ["" if value is None else str(value) for value in ids]
+    texts = ["" if value is None else _text(value) for value in ids]
     try:
         numbers = np.array([int(text) for text in texts], dtype=np.int64)
     except (ValueError, OverflowError):
         return np.array(texts, dtype=np.str_)
     return numbers if [str(number) for number in numbers.tolist()] == texts else np.array(texts, dtype=np.str_)
+
+
+def _text(value: Any) -> str:
+    try:
+        return value.decode() if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError:
+        raise ValueError(f"the id {value!r} is not UTF-8; write it as text") from None
 
 
 def _check(rows: Rows, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from gssc.errors import GsscError
@@ -22,7 +22,7 @@ def save_checkpoint(path: Path, tensors: State, notes: dict[str, Any]) -> None:
     """Write named groups of tensors and JSON-able notes as one file."""
     flat = {f"{group}/{name}": value.contiguous() for group, named in tensors.items() for name, value in named.items()}
     with atomic_write(path) as temporary:
-        save_file(flat, temporary, metadata={"notes": json.dumps(notes)})
+        temporary.write_bytes(save(flat, metadata={"notes": json.dumps(notes)}))
 
 
 def load_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,16 @@ GOOD = {
     "mark": ("csv", b"\xef\xbb\xbf" + CSV),
     "semicolons": ("csv", CSV.replace(b",", b";")),
     "tabs": ("tsv", CSV.replace(b",", b"\t")),
+    "tabs in csv": ("csv", CSV.replace(b",", b"\t")),
+    "index and id": ("csv", b",a,id,b,c\n0,1,p,2,3\n1,4,q,5.5,-6\n"),
     "label": ("csv", b"a,label,b,c\n1,x,2,3\n4,y,5.5,-6\n"),
     "parquet": (
         "parquet",
         parquet({"a": [1, 4], "b": [2.0, 5.5], "c": pa.array([3, -6], pa.int8()), "id": ["p", "q"]}),
+    ),
+    "decimals": (
+        "parquet",
+        parquet({"": [0, 1], "a": [1, 4], "b": [Decimal("2.0"), Decimal("5.5")], "c": [3, -6], "id": ["p", "q"]}),
     ),
     "gzip": ("parquet", parquet({"a": [1.0, 4], "b": [2, 5.5], "c": [3.0, -6]}, compression="gzip")),
 }
@@ -55,6 +62,9 @@ def test_tables_are_read_as_predict_reads_them(name: str, tmp_path: Path) -> Non
     assert (None if rows.ids is None else rows.ids.tolist()) == (
         None if expected.ids is None else expected.ids.tolist()
     )
+    if name in ("index and id", "decimals"):
+        assert rows.ids is not None
+        assert rows.ids.tolist() == ["p", "q"]
 
 
 def test_columns_are_found_by_name() -> None:
@@ -78,7 +88,7 @@ def test_columns_are_found_by_name() -> None:
         ("csv", b"a,b,c\n1,nan,3\n", "t:2: column 'b' is nan"),
         ("csv", b"a,b,c\n1,2,3\n1,1e39,3\n", "t:3: column 'b' is 1e39"),
         ("csv", b"a,b,b\n1,2,3\n", "column 'b' is there twice"),
-        ("csv", b"1,2\n", "rows have 2 features, but the model was trained on 3"),
+        ("csv", b"1,2\n", "rows have 2 features, but the model was trained on 3: give the columns"),
         ("csv", b"1,2,3\n" * 6, "more than 5 rows"),
         ("csv", b"1,2,3\n" * 60, "more than 5 rows"),
         ("csv", b"1," * 2000, "2001 columns; the model was trained on 3"),
@@ -94,9 +104,9 @@ def test_columns_are_found_by_name() -> None:
         ("parquet", parquet({"a": [1.0], "b": [{"x": 1}], "c": [1.0]}), "column 'b' holds struct"),
         ("parquet", parquet({"a": [1.0], "b": ["x"], "c": [1.0]}), "column 'b' holds string"),
         ("parquet", parquet({"a": [1.0], "b": [1], "c": [1.0], "id": [[1]]}), "column 'id' holds list"),
-        ("parquet", parquet({"a": [1.0, 2], "b": [1, None], "c": [1.0, 2]}), "row 1, column 'b' is empty"),
-        ("parquet", parquet({"a": [1.0, 2], "b": [1.0, 2], "c": [1.0, np.inf]}), "row 1, column 'c' is not finite"),
-        ("parquet", parquet({"a": [1.0, 2], "b": [1e39, 2], "c": [1.0, 2]}), "row 0, column 'b' is not finite"),
+        ("parquet", parquet({"a": [1.0, 2], "b": [1, None], "c": [1.0, 2]}), "row 2, column 'b' is empty"),
+        ("parquet", parquet({"a": [1.0, 2], "b": [1.0, 2], "c": [1.0, np.inf]}), "row 2, column 'c' is not finite"),
+        ("parquet", parquet({"a": [1.0, 2], "b": [1e39, 2], "c": [1.0, 2]}), "row 1, column 'b' is not finite"),
         ("parquet", parquet({"a": [1.0], "b": [1.0]}), "rows have 2 features"),
         ("parquet", parquet({"id": [1]}), "no feature columns"),
     ],

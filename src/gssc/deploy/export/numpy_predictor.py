@@ -186,7 +186,8 @@ def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[l
     columns, ids = list(range(len(header))), None
     if named:
         lines = lines[1:]
-        ids = next((index for index, name in enumerate(header) if name.lower() in ID_COLUMNS), None)
+        lower = [name.lower() for name in header]
+        ids = next((lower.index(name) for name in ID_COLUMNS if name in lower), None)
         if feature_names is not None:
             wanted = [name.strip() for name in feature_names]
             if missing := [name for name in wanted if name not in header]:

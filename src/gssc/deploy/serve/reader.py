@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from gssc.deploy.rows import ID_COLUMNS, Rows, feature_columns, parse_records
+from gssc.deploy.rows import Rows, feature_columns, find_delimiter, find_id_column, parse_records, wrong_width
 from gssc.errors import GsscError
 
 KINDS = ("csv", "tsv", "parquet")
@@ -53,7 +53,7 @@ def read_table(kind: str, name: str, body: bytes, settings: Settings) -> Rows:
     rows = _read_parquet(path, body, settings) if kind == "parquet" else _read_text(kind, path, body, settings)
     columns = rows.features.shape[1]
     if columns != settings.width:
-        raise GsscError(f"{path}: rows have {columns} features, but the model was trained on {settings.width}")
+        raise GsscError(f"{path}: {wrong_width(columns, settings.width, settings.feature_names)}")
     if len(rows) == 0:
         raise GsscError(f"{path} has no rows: there is nothing to predict")
     if rows.ids is not None and rows.ids.dtype.kind == "U" and rows.ids.itemsize * len(rows) > 4 * settings.max_values:
@@ -79,9 +79,8 @@ def _read_text(kind: str, path: Path, body: bytes, settings: Settings) -> Rows:
 
     try:
         text = body.decode("utf-8-sig")
-        # Where a comma marks decimals, spreadsheets save a semicolon between columns.
         head = text[: text.find("\n") if "\n" in text else None]
-        delimiter = "\t" if kind == "tsv" else max(",;", key=head.count)
+        delimiter = "\t" if kind == "tsv" else find_delimiter(head)
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         records = lines()
         first = next(records, None)
@@ -147,11 +146,12 @@ def _columns(path: Path, schema: Any, wanted: list[str] | None) -> tuple[list[st
     types = pa.types
     for name in chosen:
         kind = schema.field(name).type
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        if not any(fits(kind) for fits in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)):
             raise GsscError(f"{path}: column {name!r} holds {str(kind)[:60]}; features must be numbers")
     if not chosen:
         raise GsscError(f"{path} has no feature columns")
-    id_name = next((name for name in header if name.lower() in ID_COLUMNS), None)
+    id_column = find_id_column(header)
+    id_name = None if id_column is None else header[id_column]
     if id_name is not None:
         kind = schema.field(id_name).type
         if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
@@ -169,7 +169,7 @@ def _fill(path: Path, features: np.ndarray, start: int, batch: Any, chosen: list
     for number, name in enumerate(chosen):
         column = batch.column(name)
         if column.null_count:
-            row = start + column.is_null().to_pylist().index(True)
+            row = start + column.is_null().to_pylist().index(True) + 1
             raise GsscError(f"{path}: row {row}, column {name!r} is empty; fill it or drop the row")
         # Not to_numpy, which imports pandas where that is installed.
         numbers = column.cast(pa.float32(), safe=False)
@@ -178,7 +178,7 @@ def _fill(path: Path, features: np.ndarray, start: int, batch: Any, chosen: list
     if not finite.all():
         row, at = np.argwhere(~finite)[0]
         raise GsscError(
-            f"{path}: row {start + row}, column {chosen[at]!r} is not finite or does not fit into float32; "
+            f"{path}: row {start + row + 1}, column {chosen[at]!r} is not finite or does not fit into float32; "
             "mend or drop the row"
         )
 
