@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import yaml
 
-from gssc.config import SECTIONS, Config, _choices, parse_config, read_settings
+from gssc.config import SECTIONS, Config, parse_config, read_settings
+from gssc.config_checks import choices_of
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe, recipe_file, recipe_names
 
@@ -38,7 +39,7 @@ def test_wrong_settings_are_refused_by_name(settings: dict, message: str) -> Non
 
 def literal_settings() -> list[str]:
     places = [f"{name}.{key}" for name, section in SECTIONS.items() for key in section.__dataclass_fields__]
-    return [place for place in places if _choices(SECTIONS[place.split(".")[0]], place.split(".")[1])]
+    return [place for place in places if choices_of(SECTIONS[place.split(".")[0]], place.split(".")[1])]
 
 
 @pytest.mark.parametrize("place", literal_settings())

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache
-from numbers import Integral, Real
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 import yaml
 
+from gssc.config_checks import check_section, choices_of, no_choice, refuse_unknown
 from gssc.errors import GsscError
-from gssc.names import nearest
 
 Settings = dict[str, Any]
 
@@ -232,9 +228,9 @@ class Config:
 
     def check(self) -> None:
         """Refuse names and values that cannot work, by name."""
-        _refuse_unknown("", vars(self), SECTIONS)
+        refuse_unknown("", vars(self), SECTIONS)
         for section, kind in SECTIONS.items():
-            _check_section(section, kind, getattr(self, section))
+            check_section(section, kind, getattr(self, section))
         for place, (low, high) in RANGES.items():
             section, name = place.split(".")
             value = getattr(getattr(self, section), name)
@@ -295,15 +291,6 @@ RANGES = {
 
 SECTIONS: dict[str, Any] = {section.name: section.default_factory for section in fields(Config)}
 
-# What a value of each type may be, and what an error calls it. NumPy's numbers are numbers, too.
-KINDS: dict[type, tuple[type, str]] = {
-    bool: (bool, "True or False"),
-    int: (Integral, "a whole number"),
-    float: (Real, "a number"),
-    str: (str, "text"),
-    NoneType: (NoneType, "None"),
-}
-
 
 def parse_config(*layers: Settings) -> Config:
     """Build a Config from nested settings; later layers win, unknown names and wrong types are refused.
@@ -313,7 +300,7 @@ def parse_config(*layers: Settings) -> Config:
     """
     merged: Settings = {name: {} for name in SECTIONS}
     for layer in layers:
-        _refuse_unknown("", layer, SECTIONS)
+        refuse_unknown("", layer, SECTIONS)
         for name, values in layer.items():
             if not isinstance(values, dict):
                 raise GsscError(f"settings section {name!r} must hold named values, not {values!r}")
@@ -327,11 +314,11 @@ def _parse_section(name: str, values: Settings) -> Any:
     from jsonargparse import ArgumentError, ArgumentParser
 
     section = SECTIONS[name]
-    _refuse_unknown(f"{name}.", values, section.__dataclass_fields__)
+    refuse_unknown(f"{name}.", values, section.__dataclass_fields__)
     for key, value in values.items():
-        choices = _choices(section, key)
+        choices = choices_of(section, key)
         if choices and value is not None and value not in choices:
-            raise _no_choice(f"{name}.{key}", value, choices)
+            raise no_choice(f"{name}.{key}", value, choices)
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument(f"--{name}", type=section)
     try:
@@ -339,52 +326,6 @@ def _parse_section(name: str, values: Settings) -> Any:
     except ArgumentError as error:
         raise GsscError(f"wrong value in settings section {name!r}: {' '.join(str(error).split())}") from None
     return section(**parsed[name].as_dict())
-
-
-def _check_section(name: str, section: Any, given: Any) -> None:
-    """Refuse unknown names and values of the wrong type in a section that was set in Python."""
-    if not isinstance(given, section):
-        raise GsscError(f"settings section {name!r} must be a {section.__name__}, not {given!r}")
-    _refuse_unknown(f"{name}.", vars(given), section.__dataclass_fields__)
-    for key, hint in _hints(section).items():
-        value, choices = getattr(given, key), _choices(section, key)
-        types = [kind for kind in (hint, *get_args(hint)) if kind in KINDS]
-        if any(_is_of(kind, value) for kind in types):
-            continue
-        if not choices:
-            wanted = " or ".join(KINDS[kind][1] for kind in types)
-            raise GsscError(f"{name}.{key} is {value!r}; it must be {wanted}")
-        if not any(type(value) is type(choice) and value == choice for choice in choices):
-            raise _no_choice(f"{name}.{key}", value, choices)
-
-
-def _is_of(kind: type, value: Any) -> bool:
-    if isinstance(value, bool):  # a whole number to Python
-        return kind is bool
-    return isinstance(value, KINDS[kind][0])
-
-
-def _refuse_unknown(prefix: str, given: Iterable[str], known: Collection[str]) -> None:
-    for name in given:
-        if name not in known:
-            what = f"setting {prefix}{name}" if prefix else f"settings section {name!r}"
-            raise GsscError(f"unknown {what}; {nearest(name, known)}")
-
-
-def _no_choice(place: str, value: Any, choices: Iterable[Any]) -> GsscError:
-    return GsscError(f"{place} is {value!r}; {nearest(str(value), map(str, choices))}")
-
-
-@cache
-def _hints(section: Any) -> dict[str, Any]:
-    return get_type_hints(section)
-
-
-def _choices(section: Any, name: str) -> tuple[Any, ...]:
-    """The values a setting may have, if they are few."""
-    hint = _hints(section)[name]
-    kinds = [hint, *get_args(hint)]
-    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
 def read_settings(path: str | Path) -> Settings:

@@ -83,7 +83,7 @@ def run(args: Any) -> None:
 def settings_of(args: Any) -> Config:
     """The layers of settings: a run's own if it is resumed, else the recipe or preset; then the file, then options."""
     from_file = read_settings(args["config"]) if args.get("config") else {}
-    from_file = _only_given(from_file, parse_config(from_file).to_dict())
+    parse_config(from_file)  # says what is wrong with the file before anything of it is used
     typed = _typed(args)
     for one, other in (("dataset", "graph"), ("graph", "dataset")):  # one of the two, and what is typed wins
         if typed.get("data", {}).get(one) is not None:
@@ -114,11 +114,6 @@ def _typed(args: Any) -> Settings:
     if typed.get("data", {}).get("graph") is not None:
         typed["data"]["graph"] = str(Path(typed["data"]["graph"]).absolute())
     return typed
-
-
-def _only_given(given: Settings, checked: Settings) -> Settings:
-    """Of checked settings, those that were given."""
-    return {section: {name: checked[section][name] for name in values or {}} for section, values in given.items()}
 
 
 def announce(run: Run, args: Any) -> None:
