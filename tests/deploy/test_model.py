@@ -81,6 +81,20 @@ def test_every_form_agrees_with_torch_in_double(
         np.testing.assert_allclose(model.logits(form), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+@pytest.mark.parametrize("scale", [1e-36, 1e-13, 1.0, 1e13, 1e36])
+def test_normalised_rows_have_no_scale(monkeypatch: pytest.MonkeyPatch, scale: float, engine: str) -> None:
+    weight = 1e4 * np.random.default_rng(0).standard_normal((7, 5))  # times a row of 1e36 it is out of bounds
+    model = DeployedModel([(weight, np.zeros(7))], list("abcdefg"), normalize="row")
+    x = counts(np.random.default_rng(1), 30, 5)
+    scaled = x.copy()
+    scaled[::2] *= np.float32(scale)  # some of the rows
+    if engine == "numpy":
+        monkeypatch.delitem(sys.modules, "torch")
+    for form in (np.asarray, sparse.csr_matrix):
+        np.testing.assert_allclose(model.logits(form(scaled)), by_torch(model, x), rtol=1e-4, atol=1e-4)
+
+
 def test_a_read_only_memory_map_is_fine(tmp_path: Path) -> None:
     model = random_model([5, 4, 3])
     x = counts(np.random.default_rng(3), 30, 5)

@@ -25,17 +25,28 @@ FEW_ROWS = 8
 
 
 class SparseBlock(NamedTuple):
-    """Some rows of a CSR matrix, as views of its arrays; ``indptr`` starts at zero."""
+    """Some rows of a CSR matrix, as views of its arrays; ``indptr`` starts at zero.
+
+    ``factors``, if there are any, are what each row is still to be multiplied by.
+    """
 
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
     columns: int
+    factors: np.ndarray | None
 
     @property
     def rows(self) -> int:
         """Number of rows."""
         return len(self.indptr) - 1
+
+    def multiplied(self) -> SparseBlock:
+        """The same rows with their factors multiplied in."""
+        if self.factors is None:
+            return self
+        lengths = self.indptr[1:] - self.indptr[:-1]
+        return self._replace(data=self.data * self.factors.repeat(lengths), factors=None)
 
 
 Block = np.ndarray | SparseBlock
@@ -142,7 +153,7 @@ def _few_rows(block: Block, layers: Sequence[Layer], activation: str, activate_l
 
 
 def block_of(x: Any, start: int, stop: int, normalize: bool) -> Block:
-    """Consecutive float32 rows, divided by their absolute sums if asked."""
+    """Consecutive float32 rows, divided (sparse ones: to be divided) by their absolute sums if asked."""
     if is_sparse(x):
         return _sparse_block(x, start, stop, normalize)
     rows = np.ascontiguousarray(x[start:stop], dtype=np.float32)
@@ -184,6 +195,7 @@ def _engine(activation: str) -> Engine:
 
 def _add_product(block: SparseBlock, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Add ``block @ weight`` to an array, as SciPy's own product does to zeros, which it allocates each time."""
+    block = block.multiplied()
     sizes, arrays = (block.rows, block.columns), (block.indptr, block.indices, block.data)
     add = _scipy_inner_routine()
     if add is None:
@@ -208,12 +220,18 @@ def _sparse_block(x: Any, start: int, stop: int, normalize: bool) -> SparseBlock
     first, last = x.indptr[start], x.indptr[stop]
     data = x.data[first:last].astype(np.float32, copy=False)
     indptr = x.indptr[start : stop + 1] - first
-    if normalize and len(data):
-        starts, lengths = indptr[:-1], indptr[1:] - indptr[:-1]
-        if not lengths.all():  # empty rows have no sum to divide by, and reduceat would misread them
-            starts, lengths = starts[lengths > 0], lengths[lengths > 0]
-        data = data * _factors(np.add.reduceat(np.abs(data), starts)).repeat(lengths)
-    return SparseBlock(data, x.indices[first:last], indptr, x.shape[1])
+    factors = _factors(_absolute_sums(data, indptr)) if normalize and len(data) else None
+    return SparseBlock(data, x.indices[first:last], indptr, x.shape[1], factors)
+
+
+def _absolute_sums(data: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """The sum of the absolute values of each row."""
+    filled = indptr[1:] > indptr[:-1]
+    if filled.all():
+        return np.add.reduceat(np.abs(data), indptr[:-1])
+    sums = np.zeros(len(filled), dtype=np.float32)  # reduceat would misread empty rows
+    sums[filled] = np.add.reduceat(np.abs(data), indptr[:-1][filled])
+    return sums
 
 
 def _factors(sums: np.ndarray) -> np.ndarray:
