@@ -15,9 +15,9 @@ examples:
   gssc predict runs/cora rows.npz --out predictions.parquet
   gssc predict runs/mine new_customers.csv --out predictions.csv --overwrite
 
-Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .csv, .tsv (also .gz) or .parquet. A table
-may have a column id or node_id, which is carried over; if the model knows its features by name, columns are taken by
-name and others ignored. The output has the id (or row number), the predicted class and every class's probability.
+Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz). A
+table may have a column id or node_id, which is carried over; if the model knows its features by name, columns are taken
+by name and others ignored. The output has the id (or row number), the predicted class and every class's probability.
 """
 # Rows at a time between two updates of the progress bar, and the number of rows from which there is one.
 STEP_ROWS = 65_536

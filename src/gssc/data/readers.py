@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import re
 import zlib
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +18,18 @@ from gssc.data.arrays import as_text
 from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 from gssc.extras import require
+from gssc.text_tables import (
+    PARQUET_ENDINGS,
+    TEXT_ENDINGS,
+    default_names,
+    ending,
+    is_header,
+    is_number,
+    open_text,
+    records,
+)
 
 _WHOLE = re.compile(r"-?\d+(\.0+)?")  # how a whole number is written where others of its column were missing
-_TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
-_QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
 
 
 @dataclass(frozen=True)
@@ -103,69 +110,46 @@ def whole_number_shortened(text: str) -> str:
     return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
 
 
-def read_table(path: str | PathLike[str]) -> Table:
-    """Read .csv, .tsv, .tab, .txt (any of them also .gz) or .parquet.
+def read_table(path: str | PathLike[str], *, numbers_are_data: bool = False) -> Table:
+    """Read .csv, .tsv, .tab, .txt (any of them also .gz), .parquet or .pq.
 
-    A first line made of numbers alone is data, not a header; the columns are then called "column 1" and so on.
+    A first line of numbers is data, not a header, unless they count 0, 1, 2, ... as the names that pandas gives; the
+    columns are then called "column 1" and so on. With `numbers_are_data` it is data even then.
     """
     path = Path(path)
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the table in it")
     if not path.is_file():
         raise GsscError(f"{path} does not exist: check the path")
-    suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
-    if suffix in (".parquet", ".pq"):
+    kind = ending(path)
+    if kind in PARQUET_ENDINGS:
         return _read_parquet(path)
-    if suffix not in _TEXT_SUFFIXES:
-        raise GsscError(f"{path}: the ending {suffix!r} is not known: use .csv, .tsv or .parquet")
+    if kind not in TEXT_ENDINGS:
+        raise GsscError(f"{path}: the ending {kind!r} is not known: use .csv, .tsv or .parquet")
     try:
-        with _open_text(path) as file:
-            return _read_text(path, file, tab=suffix in (".tsv", ".tab"))
+        return _read_text(path, kind, numbers_are_data)
     except UnicodeDecodeError as error:
         raise GsscError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
 
 
-def _open_text(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
-
-
-def _read_text(path: Path, file: IO[str], *, tab: bool) -> Table:
-    first = _QUOTED.sub(r"\1", file.readline())
-    file.seek(0)
-    delimiter = "\t" if tab else max(",;\t", key=lambda mark: (first.count(mark), mark == ","))
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    reader, start = csv.reader(file, delimiter=delimiter, strict=True), 1
-    for row in reader:
-        if row and (row[0].strip() or any(cell.strip() for cell in row)):
-            rows.append(row)
-            lines.append(start)
-        start = reader.line_num + 1
-    if not rows:
+def _read_text(path: Path, kind: str, numbers_are_data: bool) -> Table:
+    with open_text(path) as file:
+        found = list(records(file, kind))
+    if not found:
         raise GsscError(f"{path} is empty: give a header and at least one row")
-    if all(_is_number(cell) for cell in rows[0]):
-        names = [f"column {position}" for position in range(1, len(rows[0]) + 1)]
-    else:
-        names, rows, lines = [cell.strip() for cell in rows[0]], rows[1:], lines[1:]
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != len(names):
+    first = found[0][1]
+    named = not all(map(is_number, first)) if numbers_are_data else is_header(first)
+    names = [cell.strip() for cell in first] if named else default_names(len(first))
+    found = found[named:]
+    for line, cells in found:
+        if len(cells) != len(names):
             raise GsscError(
-                f"{path}:{line} has {len(row)} cells where {len(names)} are due: complete the row "
+                f"{path}:{line} has {len(cells)} cells where {len(names)} are due: complete the row "
                 "(a cut-off file ends like this)"
             )
-    return _checked(path, names, list(zip(*rows, strict=True)), lines)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return _checked(path, names, list(zip(*(cells for _, cells in found), strict=True)), [line for line, _ in found])
 
 
 def _read_parquet(path: Path) -> Table:

@@ -57,7 +57,8 @@ def import_tables(
         setting: "transductive", "inductive" or "cold-start".
         name: what to call the graph; the node file's name by default.
     """
-    node_table, edge_table = read_table(nodes), read_table(edges)
+    # Three columns that begin with 0, 1, 2 may well be an edge and its weight.
+    node_table, edge_table = read_table(nodes), read_table(edges, numbers_are_data=True)
     id_column = _named(node_table, id_column, _ID_NAMES) or node_table.names[0]
     label_columns = _label_columns(node_table, label_column, taken=id_column)
     split_column = _named(node_table, split_column, ("split",), taken=(id_column, *label_columns))

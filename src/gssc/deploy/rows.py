@@ -1,9 +1,8 @@
-"""Feature rows from files: npz, npy, csv, tsv and parquet, checked before a model sees them."""
+"""Feature rows from files: npz, npy, text tables and parquet, checked before a model sees them."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import tokenize
 import zipfile
@@ -18,11 +17,21 @@ import numpy as np
 
 from gssc.errors import GsscError
 from gssc.extras import require
+from gssc.text_tables import (
+    PARQUET_ENDINGS,
+    TEXT_ENDINGS,
+    default_names,
+    ending,
+    is_header,
+    is_number,
+    open_text,
+    records,
+)
 
 # The names by which importing a node table knows an id, a label and a split; pandas leaves its index unnamed.
 ID_COLUMNS = ("id", "node_id", "node", "node id", "")
 OTHER_COLUMNS = ("label", "y", "class", "target", "split")
-FORMATS = (".npz", ".npy", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+FORMATS = (".npz", ".npy", *TEXT_ENDINGS, *PARQUET_ENDINGS)
 LARGEST = np.finfo(np.float32).max
 # What NumPy and zipfile raise over damaged files.
 _DAMAGED = (
@@ -61,26 +70,27 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> R
 
     Args:
         path: ``.npz`` (``x``, or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``, or what
-            ``scipy.sparse.save_npz`` writes), ``.npy``, ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``.
+            ``scipy.sparse.save_npz`` writes), ``.npy``, ``.csv``, ``.tsv``, ``.tab``, ``.txt`` (text also ``.gz``),
+            ``.parquet`` or ``.pq``.
         feature_names: the columns a model wants. A table with named columns gives these, in this order, and must
             have them all; without this argument every column but an id, a label or a split is a feature.
     """
     path = Path(path)
-    suffix = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
-    if suffix not in FORMATS:
-        raise GsscError(f"cannot read {path}: its name must end in one of {', '.join(FORMATS)}")
+    kind = ending(path)
+    if kind not in FORMATS:
+        raise GsscError(f"cannot read {path}: its name must end in one of {', '.join(FORMATS)} (text also .gz)")
     if not path.is_file():
         raise GsscError(f"cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}")
     wanted = None if feature_names is None else [str(name) for name in feature_names]
     try:
-        if suffix == ".npz":
+        if kind == ".npz":
             rows = _in_order(_read_npz(path), wanted)
-        elif suffix == ".npy":
+        elif kind == ".npy":
             rows = Rows(np.load(path, mmap_mode="r", allow_pickle=False))
-        elif suffix == ".parquet":
+        elif kind in PARQUET_ENDINGS:
             rows = _read_parquet(path, wanted)
         else:
-            rows = _read_text(path, suffix, wanted)
+            rows = _read_text(path, kind, wanted)
     except OSError as error:
         raise GsscError(f"cannot read {path}: {error.strerror or error}") from error
     except _DAMAGED as error:
@@ -139,15 +149,6 @@ def find_id_column(header: Sequence[str]) -> int | None:
     """
     names = [name.lower() for name in header]
     return next((names.index(name) for name in ID_COLUMNS if name in names), None)
-
-
-def find_delimiter(first_line: str) -> str:
-    """What stands between the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
-
-    >>> find_delimiter("load;heat, mean;speed")
-    ';'
-    """
-    return max(",;\t", key=first_line.count)
 
 
 def _read_npz(path: Path) -> Rows:
@@ -246,21 +247,16 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
     return Rows(features, ids, chosen)
 
 
-def _read_text(path: Path, suffix: str, wanted: list[str] | None) -> Rows:
-    line = 0
-    opener: Any = gzip.open if suffix.endswith(".gz") else open
+def _read_text(path: Path, kind: str, wanted: list[str] | None) -> Rows:
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            delimiter = "\t" if suffix.startswith(".tsv") else find_delimiter(file.readline())
-            file.seek(0)
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            lines = ((line := reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells))
+        with open_text(path) as file:
+            lines = records(file, kind)
             first = next(lines, None)
             if first is None:
                 raise GsscError(f"{path} is empty")
             return parse_records(path, first, lines, wanted)
     except (csv.Error, UnicodeDecodeError) as error:
-        raise GsscError(f"{path}:{line + 1}: not a text table: {_one_line(error)}") from error
+        raise GsscError(f"{path}: not a text table: {_one_line(error)}") from error
 
 
 def parse_records(
@@ -268,19 +264,18 @@ def parse_records(
 ) -> Rows:
     """Rows from the lines of a text table: the first line with its number, the rest, the columns that are wanted."""
     line, cells = first
-    if _is_header(cells):
-        header, records = [cell.strip() for cell in cells], lines
+    if is_header(cells):
+        header = [cell.strip() for cell in cells]
         if len(set(header)) != len(header):
             twice = next(name for name in header if header.count(name) > 1)
             raise GsscError(f"{path}:{line}: column {twice!r} is there twice")
     else:
-        # The names that importing a node table gives such columns, so that a model trained on one finds its own.
-        header, records = [f"column {number}" for number in range(1, len(cells) + 1)], chain([first], lines)
+        header, lines = default_names(len(cells)), chain([first], lines)
         wanted = wanted if wanted is not None and set(wanted) <= set(header) else None
     columns, id_column = feature_columns(header, wanted), find_id_column(header)
     all_columns = columns == list(range(len(cells)))
     features, ids = [], []
-    for line, record in records:
+    for line, record in lines:
         if len(record) != len(cells):
             raise GsscError(f"{path}:{line}: {len(record)} columns where the first line has {len(cells)}")
         chosen = record if all_columns else [record[index] for index in columns]
@@ -301,27 +296,12 @@ def parse_records(
     return Rows(table, None if id_column is None else _texts(ids), [header[index] for index in columns])
 
 
-def _is_header(cells: list[str]) -> bool:
-    """Whether a first line names columns: some cell is no number, or they count 0, 1, 2, ... as pandas does."""
-    if not all(map(_is_number, cells)):
-        return True
-    return len(cells) > 2 and [cell.strip() for cell in cells] == [str(index) for index in range(len(cells))]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def _first_text(chosen: list[str], columns: list[int], header: list[str]) -> str:
-    at = next(index for index, cell in enumerate(chosen) if not _is_number(cell))
+    at = next(index for index, cell in enumerate(chosen) if not is_number(cell))
     name, cell = header[columns[at]], chosen[at]
     if not cell.strip():
         return f"column {name!r} is empty"
-    hint = "; write decimals with a point" if _is_number(cell.replace(",", ".", 1)) else ""
+    hint = "; write decimals with a point" if is_number(cell.replace(",", ".", 1)) else ""
     return f"column {name!r} is {cell!r} where a number belongs{hint}"
 
 

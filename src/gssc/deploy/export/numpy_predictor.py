@@ -16,6 +16,7 @@ import csv
 import hashlib
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -174,10 +175,10 @@ def read_tensors(content: bytes) -> dict[str, np.ndarray]:
 def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[list[str] | None, np.ndarray]:
     """Ids, if there is a column of them, and feature rows of a text table."""
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        delimiter = max(",;\t", key=file.readline().count)
+        delimiter = max(",;\t", key=re.sub('"[^"]*"', "", file.readline()).count)
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter)
-        lines = [(reader.line_num, cells) for cells in reader if cells]
+        lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
     if not lines:
         raise ValueError(f"{path} is empty")
     header = [cell.strip() for cell in lines[0][1]]

@@ -20,8 +20,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from gssc.deploy.rows import Rows, feature_columns, find_delimiter, find_id_column, parse_records, wrong_width
+from gssc.deploy.rows import Rows, feature_columns, find_id_column, parse_records, wrong_width
 from gssc.errors import GsscError
+from gssc.text_tables import records
 
 KINDS = ("csv", "tsv", "parquet")
 # Columns a table may have beside the features: ids, labels, remarks.
@@ -62,42 +63,35 @@ def read_table(kind: str, name: str, body: bytes, settings: Settings) -> Rows:
 
 
 def _read_text(kind: str, path: Path, body: bytes, settings: Settings) -> Rows:
-    line = 0
-
-    def lines() -> Iterator[tuple[int, list[str]]]:
-        nonlocal line
-        count = 0
-        for cells in reader:
-            line = reader.line_num
-            if cells:
-                count += 1
-                if count > settings.max_rows + 1:  # the first may be the names
-                    raise _too_many(path, settings)
-                if len(cells) > settings.width + SPARE_COLUMNS:
-                    raise GsscError(f"{path}:{line}: {len(cells)} columns; the model was trained on {settings.width}")
-                yield line, cells
-
     try:
-        text = body.decode("utf-8-sig")
-        head = text[: text.find("\n") if "\n" in text else None]
-        delimiter = "\t" if kind == "tsv" else find_delimiter(head)
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        records = lines()
-        first = next(records, None)
+        lines = _within_limits(records(io.StringIO(body.decode("utf-8-sig"), newline=""), f".{kind}"), path, settings)
+        first = next(lines, None)
         if first is None:
             raise GsscError(f"{path} is empty")
-        rows = parse_records(path, first, records, settings.feature_names)
+        rows = parse_records(path, first, lines, settings.feature_names)
     except UnicodeDecodeError as error:
         raise GsscError(
             f"{path} is not a text table in UTF-8: byte {error.start} is {body[error.start]:#04x}"
         ) from None
     except csv.Error as error:
-        raise GsscError(f"{path}:{line + 1}: not a text table: {error}") from None
+        raise GsscError(f"{path}: not a text table: {error}") from None
     except ValueError as error:
         raise GsscError(f"{path}: {error}") from None
     if len(rows) > settings.max_rows:
         raise _too_many(path, settings)
     return rows
+
+
+def _within_limits(
+    lines: Iterator[tuple[int, list[str]]], path: Path, settings: Settings
+) -> Iterator[tuple[int, list[str]]]:
+    """The same lines, until there are too many of them or of their cells."""
+    for count, (line, cells) in enumerate(lines):
+        if count > settings.max_rows:  # the first may be the names
+            raise _too_many(path, settings)
+        if len(cells) > settings.width + SPARE_COLUMNS:
+            raise GsscError(f"{path}:{line}: {len(cells)} columns; the model was trained on {settings.width}")
+        yield line, cells
 
 
 def _read_parquet(path: Path, body: bytes, settings: Settings) -> Rows:

@@ -1,0 +1,90 @@
+"""Text tables, read alike by importing and by predicting: endings, the mark between cells, lines, names of columns."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+TEXT_ENDINGS = (".csv", ".tsv", ".tab", ".txt")
+PARQUET_ENDINGS = (".parquet", ".pq")
+_QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
+
+
+def ending(path: Path) -> str:
+    """How a table's name ends, in small letters; ``.gz`` is taken off text tables.
+
+    >>> ending(Path("rows.CSV.gz")), ending(Path("rows.parquet.gz"))
+    ('.csv', '.gz')
+    """
+    suffix = path.suffix.lower()
+    inner = Path(path.stem).suffix.lower()
+    return inner if suffix == ".gz" and inner in TEXT_ENDINGS else suffix
+
+
+def open_text(path: Path) -> IO[str]:
+    """A text table, packed or not; the mark that spreadsheets put at the start of UTF-8 is skipped."""
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def find_delimiter(first_line: str) -> str:
+    """What stands between the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
+
+    >>> find_delimiter("load;heat, mean;speed"), find_delimiter('"load;heat;speed",weight')
+    (';', ',')
+    """
+    return max(",;\t", key=_QUOTED.sub(r"\1", first_line).count)
+
+
+def records(file: IO[str], kind: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of every line that is not blank, with the number of the line they begin on.
+
+    Args:
+        file: an open table that can be read from its start.
+        kind: its ending; in ``.tsv`` and ``.tab`` only a tab separates cells.
+
+    Raises:
+        csv.Error: with the number of the line where the text is no table.
+    """
+    delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(file.readline())
+    file.seek(0)
+    reader, line = csv.reader(file, delimiter=delimiter, strict=True), 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise csv.Error(f"line {line}: {error}") from None
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether a first line names columns: some cell is no number, or they count 0, 1, 2, ... as pandas does.
+
+    Two columns that are called 0 and 1 are taken for numbers, as they may well be an edge.
+
+    >>> is_header(["load", "7"]), is_header(["0", "1", "2"]), is_header(["0", "1"]), is_header(["0", "1", "0.5"])
+    (True, True, False, False)
+    """
+    if not all(map(is_number, cells)):
+        return True
+    return len(cells) > 2 and [cell.strip() for cell in cells] == [str(index) for index in range(len(cells))]
+
+
+def default_names(count: int) -> list[str]:
+    """What columns are called where the first line is data: a model trained on such a table finds its own again."""
+    return [f"column {number}" for number in range(1, count + 1)]
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell can be read as a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
