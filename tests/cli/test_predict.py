@@ -103,7 +103,7 @@ def rewrite(text: str):
 @pytest.mark.parametrize(
     ("damage", "source", "message"),
     [
-        (rewrite("id,a,b\n1,2,3\n"), "rows.csv", "rows have 2 features, but the model was trained on 3"),
+        (rewrite("id,a,b\n1,2,3\n"), "rows.csv", "rows.csv: rows have 2 features, but the model was trained on 3"),
         (rewrite("a,b,c\n"), "rows.csv", "rows.csv has no rows"),
         (rewrite(""), "rows.csv", "rows.csv is empty"),
         (rewrite("a,b,c\n1,two,3\n"), "rows.csv", "rows.csv:2: column 'b' is 'two' where a number belongs"),

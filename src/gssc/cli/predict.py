@@ -41,7 +41,7 @@ def run(args: Any) -> None:
 
     check_output(args.out, WRITERS, args.overwrite)
     model = DeployedModel.load(args.run)
-    rows = read_rows(args.rows, model.feature_names)
+    rows = read_rows(args.rows, model.feature_names, model.widths[0])
     start = time.perf_counter()
     probabilities = _predict(model, rows)
     seconds = time.perf_counter() - start

@@ -65,7 +65,7 @@ class Rows:
         return int(self.features.shape[0])
 
 
-def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> Rows:
+def read_rows(path: str | Path, feature_names: Sequence[str] | None = None, width: int | None = None) -> Rows:
     """Read feature rows, or raise a :class:`GsscError` that says where the file is wrong.
 
     Args:
@@ -74,6 +74,7 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> R
             ``.parquet`` or ``.pq``.
         feature_names: the columns a model wants. A table with named columns gives these, in this order, and must
             have them all; without this argument every column but an id, a label or a split is a feature.
+        width: how many features a model wants, if it does not know their names.
     """
     path = Path(path)
     kind = ending(path)
@@ -98,8 +99,9 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None) -> R
         reason = "it holds Python objects, not numbers" if "pickle" in str(error) else _one_line(error)
         raise GsscError(f"cannot read {path}: {reason}") from error
     _check(rows, path)
-    if wanted is not None and rows.features.shape[1] != len(wanted):
-        raise GsscError(f"{path}: {wrong_width(rows.features.shape[1], len(wanted), wanted)}")
+    width = width if wanted is None else len(wanted)
+    if width is not None and rows.features.shape[1] != width:
+        raise GsscError(f"{path}: {wrong_width(rows.features.shape[1], width, wanted)}")
     return rows
 
 
