@@ -1,6 +1,6 @@
 """Seconds an epoch and peak memory: the package beside a plain transcription of the method, one thread each.
 
-    python benchmarks/epoch.py [--datasets cora citeseer coauthor-cs] [--repeats 3] [--quick] [--markdown FILE]
+    python benchmarks/epoch.py [--datasets cora citeseer coauthor-cs] [--batch-size B] [--repeats 3] [--quick]
 
 How it is counted:
 
@@ -34,7 +34,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +249,7 @@ def main(arguments: list[str] | None = None) -> list[Outcome]:
     parser.add_argument("--datasets", nargs="+", choices=[*CASES, "csbm"], help="default: all, or csbm without data")
     parser.add_argument("--repeats", type=int, default=3, help="timed turns of each side")
     parser.add_argument("--hidden", type=int, default=256, help="F")
+    parser.add_argument("--batch-size", type=int, help="B of every side; default: each dataset's own")
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: on a machine that is not idle")
     parser.add_argument("--quick", action="store_true", help="a tiny made graph, one turn: does it run at all")
     parser.add_argument("--markdown", type=Path, help="also write the table to this file")
@@ -269,6 +270,8 @@ def main(arguments: list[str] | None = None) -> list[Outcome]:
     else:
         console.print("GSSC_DATA_ROOT is not set: measuring on a made graph")
         cases = [MADE_CASE]
+    if options.batch_size:
+        cases = [replace(case, batch_size=options.batch_size) for case in cases]
     outcomes = []
     with Progress(console=console, transient=True) as progress:
         for case in progress.track(cases):

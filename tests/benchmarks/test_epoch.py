@@ -3,12 +3,12 @@ import pytest
 
 
 def test_quick_measures_both_sides_and_writes_markdown(tmp_path, capsys):
-    (outcome,) = epoch.main(["--quick", "--markdown", str(tmp_path / "new" / "epoch.md")])
+    (outcome,) = epoch.main(["--quick", "--batch-size", "32", "--markdown", str(tmp_path / "new" / "epoch.md")])
     assert set(outcome.seconds) == {(side, phase) for side in epoch.SIDES for phase in epoch.PHASES}
     assert all(seconds > 0 for seconds in outcome.seconds.values())
     assert all(megabytes > 0 for megabytes in outcome.megabytes.values())
     text = (tmp_path / "new" / "epoch.md").read_text()
-    assert text.count("| csbm | 64 |") == 3
+    assert text.count("| csbm | 32 |") == 3
     assert "How it is counted" in text
     assert "csbm" in capsys.readouterr().out
 
