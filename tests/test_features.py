@@ -65,6 +65,14 @@ def test_row_normalisation_by_hand():
     assert np.array_equal(row_normalized(sp.csr_matrix(FEATURES)).toarray(), expected)
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_at_the_ends_of_single_precision_are_normalised_too():
+    huge, tiny = np.full((1, 2), 3e38, np.float32), np.full((1, 2), 1e-44, np.float32)
+    for form in (np.asarray, sp.csr_matrix):
+        assert np.asarray(row_normalized(form(huge)).sum()) == pytest.approx(1)
+        assert 0 < np.asarray(row_normalized(form(tiny)).sum()) < np.inf
+
+
 def test_normalising_leaves_the_callers_features_alone():
     dense, sparse = FEATURES.copy(), sp.csr_matrix(FEATURES)
     FeatureTable(dense, "row").rows(np.arange(4))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from gssc.config import Config, parse_config
 from gssc.data import csbm
@@ -81,6 +82,14 @@ def test_an_existing_run_is_refused_resumed_or_replaced(graph_file: Path, tmp_pa
         Run(tmp_path / "run", settings(graph_file, lr=0.5), resume=True)
     again = Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True).train()
     assert again["seed"] == 1
+
+
+def test_numbers_of_numpy_are_numbers_in_the_folder_too(graph_file: Path, tmp_path: Path) -> None:
+    config = settings(graph_file, epochs=1, warmup_epochs=1)
+    config.train.seed, config.train.lr, config.model.dropout = np.int64(3), np.float32(0.25), np.float64(0.5)
+    Run(tmp_path / "run", config).train()
+    again = parse_config(yaml.safe_load((tmp_path / "run" / "config.yaml").read_text()))
+    assert (again.train.seed, again.train.lr, again.model.dropout) == (3, 0.25, 0.5)
 
 
 def test_a_folder_that_is_no_run_is_left_alone(graph_file: Path, tmp_path: Path) -> None:

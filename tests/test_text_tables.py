@@ -18,6 +18,7 @@ from gssc.deploy import read_rows
 from gssc.deploy.export.numpy_predictor import read_table as read_alone
 from gssc.deploy.serve.reader import Settings
 from gssc.deploy.serve.reader import read_table as read_served
+from gssc.errors import GsscError
 
 NAMES = st.lists(
     st.text("ab;, \t'x1.é", min_size=1, max_size=8).map(lambda text: f"n{text}".strip()),
@@ -64,6 +65,7 @@ def test_every_reader_finds_the_same(
         ("0,1\n5,6\n", ["column 1", "column 2"], [[0, 1], [5, 6]]),
         ("5,6,7\n\n \n0,1,2\n", ["column 1", "column 2", "column 3"], [[5, 6, 7], [0, 1, 2]]),
         ('"a;b;c",d\n1,2\n', ["a;b;c", "d"], [[1, 2]]),
+        ("\n \na;b\n1;2\n", ["a", "b"], [[1, 2]]),
     ],
 )
 def test_first_lines(tmp_path: Path, text: str, names: list[str], numbers: list[list[float]]) -> None:
@@ -73,9 +75,33 @@ def test_first_lines(tmp_path: Path, text: str, names: list[str], numbers: list[
         assert found == numbers
 
 
+@pytest.mark.parametrize(("header", "expected"), [("0,1", [[5, 6]]), ("1,0", [[6, 5]])])
+def test_a_model_finds_its_own_names_even_if_they_are_numbers(
+    tmp_path: Path, header: str, expected: list[list[float]]
+) -> None:
+    (tmp_path / "t.csv").write_text(f"{header}\n5,6\n")
+    assert read_rows(tmp_path / "t.csv", ["0", "1"]).features.tolist() == expected
+    assert read_alone(tmp_path / "t.csv", ["0", "1"])[1].tolist() == expected
+
+
+def test_columns_without_names_are_found_by_number(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("7,1,2\n8,3,4\n")
+    assert read_rows(tmp_path / "t.csv", ["column 2", "column 3"]).features.tolist() == [[1, 2], [3, 4]]
+    assert read_alone(tmp_path / "t.csv", ["column 2", "column 3"])[1].tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_what_is_no_text_is_found_by_line(tmp_path: Path, name: str) -> None:
+    content = b"a,b\n" + 9000 * b"1,2\n" + b"1,\xff\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    for read in (read_table, read_rows):
+        with pytest.raises(GsscError, match="line 9002, byte 0xff"):
+            read(tmp_path / name)
+
+
 def test_three_numbers_may_be_an_edge_and_its_weight(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("0,1,2\n1,2,2\n")
-    assert read_table(tmp_path / "edges.csv", numbers_are_data=True).texts("column 1") == ["0", "1"]
+    assert read_table(tmp_path / "edges.csv", of_edges=True).texts("column 1") == ["0", "1"]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.CSV.GZ", "t.tsv", "t.tab", "t.txt", "t.txt.gz", "t.parquet", "t.pq"])

@@ -247,7 +247,14 @@ class Config:
 
     def to_dict(self) -> Settings:
         """As nested plain values, for YAML and JSON."""
-        return asdict(self)
+        return {section: _plain(settings) for section, settings in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers, which can be written nowhere, as Python's."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value.item() if hasattr(value, "item") else value
 
 
 # The least and the greatest value of every number in a Config.

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gssc.deploy.forward import row_factors
+
 
 class SparseRows:
     """A few sparse feature rows that know how to multiply a dense matrix, forward and backward.
@@ -148,8 +150,12 @@ def row_normalized(features: Any) -> Any:
     For counts and other values that are never negative this is the usual division by the row sum; around zero, where
     a plain sum may vanish or change sign, it stays harmless.
     """
-    sums = np.asarray(abs(features).sum(axis=1), dtype=np.float64).reshape(-1)
-    factors = np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0).astype(np.float32)
+    sizes = abs(features)
+    with np.errstate(over="ignore"):
+        sums = np.asarray(sizes.sum(axis=1)).reshape(-1)
+        if not np.isfinite(sums).all():
+            sums = np.asarray(sizes.astype(np.float64).sum(axis=1)).reshape(-1)
+    factors = row_factors(sums)
     if sp.issparse(features):
         scaled = features.astype(np.float32, copy=True)
         scaled.data *= np.repeat(factors, np.diff(scaled.indptr))

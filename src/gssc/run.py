@@ -97,6 +97,8 @@ class Run:
     ):
         if overwrite and resume:
             raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
+        config.check()
+        config = parse_config(config.to_dict())  # as the folder will hold it: NumPy's numbers become plain ones
         self.folder, self.config = Path(folder), config
         self._look(overwrite or resume)
         self.graph = load_graph(config.data, data_root)
@@ -166,6 +168,7 @@ class Run:
         return all(item.name.startswith(".config.") for item in self.folder.iterdir())
 
     def _start_over(self) -> None:
+        settings = yaml.safe_dump(self.config.to_dict(), sort_keys=False)
         stale = exports_in(self.folder)  # of the model that is about to go
         # The config goes last and comes first, so that a folder with a config is a run and nothing else is.
         for name in reversed((*FILES, "checkpoint.safetensors")):
@@ -173,7 +176,7 @@ class Run:
         for place in stale:
             shutil.rmtree(place)
         with atomic_write(self.folder / "config.yaml") as temporary:
-            temporary.write_text(yaml.safe_dump(self.config.to_dict(), sort_keys=False), encoding="utf-8")
+            temporary.write_text(settings, encoding="utf-8")
         (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
         self._save_checkpoint()  # from now on the graph must stay as it is
 

@@ -7,7 +7,7 @@ import gzip
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 TEXT_ENDINGS = (".csv", ".tsv", ".tab", ".txt")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -32,6 +32,18 @@ def open_text(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
+def not_utf8(path: Path, error: UnicodeDecodeError) -> str:
+    """Where a text table stops being text: the line, as the error itself counts bytes of a part of the file only."""
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    with opener(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as found:
+                return f"line {number}, byte {line[found.start]:#04x}"
+    return error.reason
+
+
 def find_delimiter(first_line: str) -> str:
     """What stands between the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
 
@@ -51,7 +63,8 @@ def records(file: IO[str], kind: str) -> Iterator[tuple[int, list[str]]]:
     Raises:
         csv.Error: with the number of the line where the text is no table.
     """
-    delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(file.readline())
+    first = next((text for text in file if text.strip()), "")
+    delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(first)
     file.seek(0)
     reader, line = csv.reader(file, delimiter=delimiter, strict=True), 1
     try:
@@ -88,3 +101,8 @@ def is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def has_decimal_comma(cell: object) -> bool:
+    """Whether a comma is all that keeps a cell from being a number, as in some countries' spreadsheets."""
+    return isinstance(cell, str) and is_number(cell.replace(",", ".", 1))

@@ -101,6 +101,8 @@ def test_a_data_set_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: P
         (("--graph", "graph.npz", "--model.hidden", "wide"), "hidden"),
         (("--graph", "graph.npz", "--model.hidden", "0"), "hidden"),
         (("--graph", "graph.npz", "--model.dropout", "1.5"), "dropout"),
+        (("--graph", "graph.npz", "--model.hidden", "1000000"), "not enough memory"),
+        (("csbm", "--split", "fixed-0"), "it offers 20-per-class, per-class:<n>"),
         (("--graph", "graph.npz", "--config", "missing.yaml"), "missing.yaml"),
         (("--graph", "graph.npz", "--out", "text.npz/run"), "text.npz"),
     ],

@@ -142,6 +142,40 @@ def test_an_edge_list_of_names_without_a_header_keeps_its_first_edge(build: Any)
     nodes = "name,x\nalice,1\nbob,2\ncarol,3\n"
     assert build(nodes, "alice,bob\nbob,carol\n").num_edges == 2
     assert build(nodes, "one,other\nbob,carol\n").num_edges == 1
+    assert build(nodes, "alice,bob\n").num_edges == 1
+
+
+def test_a_first_line_that_is_half_an_edge_is_not_lost(build: Any) -> None:
+    nodes = "name,x\nalice,1\nbob,2\ncarol,3\n"
+    with pytest.raises(GsscError, match=r"edges\.csv: the first line names node 'alice' and 'zoe', which .*nodes\.csv"):
+        build(nodes, "alice,zoe\nbob,carol\n")
+    assert build(nodes, "alice,zoe\nbob,carol\n", source_column="alice", target_column="zoe").num_edges == 1
+
+
+def test_columns_called_like_nodes_are_no_edge_where_they_are_surely_columns(build: Any, tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    arrow = pytest.importorskip("pyarrow")
+    nodes = "id,x\n0,1\n1,2\n2,3\n3,4\n"
+    (tmp_path / "nodes.csv").write_text(nodes)
+    pq.write_table(arrow.table({"0": [2], "1": [3]}), tmp_path / "edges.parquet")
+    assert import_tables(tmp_path / "nodes.csv", tmp_path / "edges.parquet").edges.tolist() == [[2], [3]]
+    named = build("id,x\na,1\nb,2\nc,3\n", "a,b\nb,c\n", source_column="a", target_column="b")
+    assert named.edges.tolist() == [[1], [2]]
+
+
+def test_a_first_node_is_not_lost_as_if_it_were_a_header(build: Any) -> None:
+    with pytest.raises(GsscError, match=r"nodes\.csv: the first line \(m1, 1, 2\) looks like data"):
+        build("m1,1,2\nm2,3,4\nm3,4,5\n", "m1,m3\nm2,m3\n")
+    numbered = build("machine,0,1\nm1,1,2\nm2,3,4\n", "m1,m2\n")  # what pandas writes
+    assert numbered.feature_names == ("0", "1")
+    told = build("m1,1,2\nm2,3,4\nm3,5,6\n", "m2,m3\n", id_column="m1")
+    assert told.num_nodes == 2
+
+
+def test_cells_far_too_long_are_told_or_taken(build: Any) -> None:
+    long = "7" * 5000
+    assert build(f"id,x\n{long},1\nb,2\n", f"u,v\n{long},b\n").num_edges == 1
+    assert build(f"id,x,label\na,1,{long}\nb,2,1\n", "u,v\na,b\n").num_classes == 2
 
 
 def test_whole_numbers_written_as_decimals_are_whole(build: Any) -> None:
@@ -233,6 +267,7 @@ def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> No
         (NODES.replace("1.5,val", "1.5,vall"), EDGES, r"nodes\.csv:3, column 'split': 'vall' is not train"),
         ('id,x\n"a\nb",1\nc,red\n', EDGES, r"nodes\.csv:4, column 'x': 'red'"),
         ('id,x\n"a,1\n', EDGES, r"nodes\.csv cannot be read"),
+        ("id;x\na;2,5\n", EDGES, r"nodes\.csv:2, column 'x': '2,5' is not a number: write decimals with a point"),
     ],
 )
 def test_errors_say_where(build: Any, nodes: str, edges: str, message: str) -> None:

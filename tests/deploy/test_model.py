@@ -95,6 +95,18 @@ def test_normalised_rows_have_no_scale(monkeypatch: pytest.MonkeyPatch, scale: f
         np.testing.assert_allclose(model.logits(form(scaled)), by_torch(model, x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+@pytest.mark.parametrize("rows", [1, 2, 20])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_rows_whose_sums_leave_single_precision(monkeypatch: pytest.MonkeyPatch, engine: str, rows: int, form) -> None:
+    model = DeployedModel([(np.eye(4), np.zeros(4))], list("abcd"), normalize="row")
+    x = np.full((rows, 4), 3e38, dtype=np.float32)
+    x[1:2, :3] = 0
+    if engine == "numpy":
+        monkeypatch.delitem(sys.modules, "torch")
+    np.testing.assert_allclose(model.logits(form(x)), by_torch(model, x), rtol=1e-6)
+
+
 def test_a_read_only_memory_map_is_fine(tmp_path: Path) -> None:
     model = random_model([5, 4, 3])
     x = counts(np.random.default_rng(3), 30, 5)

@@ -154,6 +154,7 @@ def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) ->
         ("a,b\n1,nan\n", "x.csv:2: column 'b' is nan"),
         ("a,b\n1,2\n-inf,1\n", "x.csv:3: column 'a' is -inf"),
         ("a,b\n1,1e39\n", "x.csv:2: column 'b' is 1e39"),
+        ("a,b\n1e308,1e308\n", "x.csv:2: column 'a' is 1e308"),
         ("a,a\n1,2\n", "x.csv:1: column 'a' is there twice"),
         ('a,b\n1,"2\n', "x.csv: not a text table: line 2: unexpected end"),
         ("a,b\n1,\x002\n", "x.csv:2:"),
@@ -228,7 +229,12 @@ def test_truncated_files(tmp_path: Path, suffix: str, share: float) -> None:
 def test_wrong_parquet(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"a": ["text"]}), path)
-    with pytest.raises(GsscError, match="column 'a' holds string"):
+    with pytest.raises(GsscError, match="column 'a' holds text"):
+        read_rows(path)
+    pq.write_table(pa.table({"a": ["1.5", "2"]}), path)  # as importing takes it
+    assert read_rows(path).features.tolist() == [[1.5], [2]]
+    pq.write_table(pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["a", "a"]), path)
+    with pytest.raises(GsscError, match="column 'a' is there twice"):
         read_rows(path)
     pq.write_table(pa.table({"a": [1.0, None]}), path)
     with pytest.raises(GsscError, match="row 2, column 'a' is empty"):
@@ -294,6 +300,7 @@ def test_bytes_are_read_as_text(tmp_path: Path) -> None:
         (b"}", b" "),
         (b"(2, 2), }" + b" " * 19, b"(20000000000000000000, 2), }"),
         (b"(2, 2), }" + b" " * 13, b"(20000000000000, 2), }"),
+        (b"<f8", b"<08"),
     ],
 )
 def test_an_array_whose_header_is_damaged(tmp_path: Path, right: bytes, wrong: bytes) -> None:
@@ -316,6 +323,20 @@ def test_an_npz_with_a_damaged_entry(tmp_path: Path, at: int, value: int) -> Non
     (tmp_path / "x.npz").write_bytes(content)
     with pytest.raises(GsscError, match="cannot read .*x.npz"):
         read_rows(tmp_path / "x.npz")
+
+
+def test_a_sparse_shape_that_is_none(tmp_path: Path) -> None:
+    parts = {"x_data": np.ones(1), "x_indices": np.zeros(1, int), "x_indptr": np.array([0, 1]), "x_shape": np.array(2)}
+    np.savez(tmp_path / "x.npz", **parts)
+    with pytest.raises(GsscError, match="cannot read .*x.npz"):
+        read_rows(tmp_path / "x.npz")
+
+
+def test_ids_of_any_size_are_carried_over(tmp_path: Path) -> None:
+    model = DeployedModel([(np.ones((2, 1)), np.zeros(2))], ["a", "b"])
+    ids = np.array([2**64 - 1, 7], dtype=np.uint64)
+    write_predictions(tmp_path / "p.parquet", model, np.full((2, 2), 0.5), ids)
+    assert pq.read_table(tmp_path / "p.parquet").to_pydict()["id"] == ids.tolist()
 
 
 def test_a_wrong_width_names_the_file_and_what_to_give(tmp_path: Path) -> None:

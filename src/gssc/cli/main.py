@@ -72,6 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # torch's own words
+            raise
+        return _complain("not enough memory: make the model (model.hidden), the batches or the graph smaller")
     except KeyboardInterrupt:
         _complain("interrupted")
         return EXIT_INTERRUPTED

@@ -143,7 +143,7 @@ def _minus_one_is_a_class(texts: list[str | None], names: tuple[str, ...] | None
 
 def _by_number_then_name(name: str) -> tuple[int, int, str]:
     """Sort "2" before "10", and both before words."""
-    return (0, int(name), name) if re.fullmatch(r"[+-]?[0-9]+", name) else (1, 0, name)
+    return (0, int(name), name) if re.fullmatch(r"[+-]?[0-9]{1,1000}", name) else (1, 0, name)
 
 
 def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:

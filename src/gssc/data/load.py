@@ -6,7 +6,7 @@ import re
 from os import PathLike
 from typing import Any
 
-from gssc.data.entry import Dataset, RawGraph
+from gssc.data.entry import SEEDED_SPLITS, Dataset, RawGraph
 from gssc.data.fetch import fetch
 from gssc.data.registry import DATASETS
 from gssc.data.splits import Split, make_split
@@ -75,4 +75,5 @@ def choose_split(dataset: Dataset, raw: RawGraph, split: str | None, seed: int) 
         return raw.splits[split], f"{split} seed={seed}" if seeded else split
     if re.match(r"(per-class|ratio):", split):
         return make_split(split, raw.labels, seed)
-    raise GsscError(f"{dataset.name} has no split {split!r}: it offers {', '.join(dataset.splits)}")
+    offered = dataset.splits if dataset.files else (*raw.splits, *SEEDED_SPLITS)
+    raise GsscError(f"{dataset.name} has no split {split!r}: it offers {', '.join(offered)}")

@@ -23,8 +23,10 @@ from gssc.text_tables import (
     TEXT_ENDINGS,
     default_names,
     ending,
+    has_decimal_comma,
     is_header,
     is_number,
+    not_utf8,
     open_text,
     records,
 )
@@ -95,8 +97,9 @@ class Table:
             try:
                 number = float(value)
             except (TypeError, ValueError):
+                advice = "write decimals with a point" if has_decimal_comma(value) else "encode it as numbers"
                 raise GsscError(
-                    f"{self.where(row)}, column {name!r}: {value!r} is not a number: encode it as numbers, "
+                    f"{self.where(row)}, column {name!r}: {value!r} is not a number: {advice}, "
                     "or leave the column out (ignore_columns, --ignore)"
                 ) from None
             if not math.isfinite(number):
@@ -110,11 +113,12 @@ def whole_number_shortened(text: str) -> str:
     return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
 
 
-def read_table(path: str | PathLike[str], *, numbers_are_data: bool = False) -> Table:
+def read_table(path: str | PathLike[str], *, of_edges: bool = False) -> Table:
     """Read .csv, .tsv, .tab, .txt (any of them also .gz), .parquet or .pq.
 
     A first line of numbers is data, not a header, unless they count 0, 1, 2, ... as the names that pandas gives; the
-    columns are then called "column 1" and so on. With `numbers_are_data` it is data even then.
+    columns are then called "column 1" and so on. In a table `of_edges` they are data even then. There may be no row at
+    all beside a header.
     """
     path = Path(path)
     if path.is_dir():
@@ -127,20 +131,20 @@ def read_table(path: str | PathLike[str], *, numbers_are_data: bool = False) -> 
     if kind not in TEXT_ENDINGS:
         raise GsscError(f"{path}: the ending {kind!r} is not known: use .csv, .tsv or .parquet")
     try:
-        return _read_text(path, kind, numbers_are_data)
+        return _read_text(path, kind, of_edges)
     except UnicodeDecodeError as error:
-        raise GsscError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+        raise GsscError(f"{path} is not UTF-8 text ({not_utf8(path, error)}): save it as UTF-8") from None
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
 
 
-def _read_text(path: Path, kind: str, numbers_are_data: bool) -> Table:
+def _read_text(path: Path, kind: str, of_edges: bool) -> Table:
     with open_text(path) as file:
         found = list(records(file, kind))
     if not found:
         raise GsscError(f"{path} is empty: give a header and at least one row")
     first = found[0][1]
-    named = not all(map(is_number, first)) if numbers_are_data else is_header(first)
+    named = not all(map(is_number, first)) if of_edges else is_header(first)
     names = [cell.strip() for cell in first] if named else default_names(len(first))
     found = found[named:]
     for line, cells in found:
@@ -149,7 +153,8 @@ def _read_text(path: Path, kind: str, numbers_are_data: bool) -> Table:
                 f"{path}:{line} has {len(cells)} cells where {len(names)} are due: complete the row "
                 "(a cut-off file ends like this)"
             )
-    return _checked(path, names, list(zip(*(cells for _, cells in found), strict=True)), [line for line, _ in found])
+    columns = list(zip(*(cells for _, cells in found), strict=True)) or [()] * len(names)
+    return _checked(path, names, columns, [line for line, _ in found])
 
 
 def _read_parquet(path: Path) -> Table:
@@ -165,9 +170,11 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _checked(path: Path, names: list[str], columns: Sequence[Sequence[Any]], lines: Sequence[int] | None) -> Table:
-    repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
-    if repeated is not None:
-        raise GsscError(f"{path} has two columns called {repeated!r}: rename one")
-    if not columns or not len(columns[0]):
-        raise GsscError(f"{path} has no rows: give at least one")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise GsscError(f"{path} has two columns called {name!r}: rename one")
+        seen.add(name)
+    if not names:
+        raise GsscError(f"{path} has no columns: give at least one")
     return Table(path, dict(zip(names, columns, strict=True)), lines)

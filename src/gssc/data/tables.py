@@ -14,12 +14,14 @@ from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.names import nearest
+from gssc.text_tables import is_number
 
 _ID_NAMES = ("id", "node_id", "node", "node id")
 _LABEL_NAMES = ("label", "y", "class", "target")
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node_1", "node_2"))
 _UNKNOWN_LABELS = ("", "nan", "NaN", "NA")
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
 # What pandas calls the row numbers it writes unless told not to: nothing in CSV, a level of its index in Parquet.
 _ROW_NUMBERS = re.compile(r"(__index_level_\d+__)?")
 DEFAULT_SPLIT = "ratio:60/20/20"
@@ -58,7 +60,10 @@ def import_tables(
         name: what to call the graph; the node file's name by default.
     """
     # Three columns that begin with 0, 1, 2 may well be an edge and its weight.
-    node_table, edge_table = read_table(nodes), read_table(edges, numbers_are_data=True)
+    node_table, edge_table = read_table(nodes), read_table(edges, of_edges=True)
+    _refuse_no_rows(node_table)
+    if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
+        _refuse_data_as_names(node_table)
     id_column = _named(node_table, id_column, _ID_NAMES) or node_table.names[0]
     label_columns = _label_columns(node_table, label_column, taken=id_column)
     split_column = _named(node_table, split_column, ("split",), taken=(id_column, *label_columns))
@@ -95,6 +100,21 @@ def import_tables(
         node_ids=ids,
         feature_names=tuple(feature_columns),
     )
+
+
+def _refuse_no_rows(table: Table) -> None:
+    if len(table) == 0:
+        raise GsscError(f"{table.path} has no rows: give at least one")
+
+
+def _refuse_data_as_names(table: Table) -> None:
+    """A first line such as ``m1,0.5,2`` names no columns, but would be lost as if it did."""
+    numbers = [name for name in table.names if is_number(name)]
+    usual = any(name.lower() in (*_ID_NAMES, *_LABEL_NAMES, "split", "") for name in table.names)
+    counted = numbers == [str(index) for index in range(len(numbers))]  # as pandas does
+    if table.lines is not None and not usual and not counted:
+        shown = ", ".join(table.names[:3] + ["..."] * (len(table.names) > 3))
+        raise GsscError(f"{table.path}: the first line ({shown}) looks like data: add one that names the columns")
 
 
 def _without_row_numbers(table: Table) -> list[str]:
@@ -135,7 +155,7 @@ def _labels(table: Table, columns: list[str], *, multilabel: bool) -> tuple[np.n
 
 def _refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
     for row, text in enumerate(texts):
-        if text and not float(text).is_integer():
+        if text and not (_WHOLE_NUMBER.fullmatch(text) or float(text).is_integer()):
             raise GsscError(
                 f"{table.where(row)}, column {column!r} is {text}: class labels must be names or whole numbers; "
                 "the task is classification, not regression"
@@ -155,7 +175,7 @@ def _node_ids(table: Table, column: str) -> tuple[np.ndarray, dict[str, int]]:
                 "give each node its own id"
             )
         row_of[text] = row
-    whole = all(text.removeprefix("-").isdecimal() and text == str(int(text)) and len(text) < 19 for text in texts)
+    whole = all(len(text) < 19 and text.removeprefix("-").isdecimal() and text == str(int(text)) for text in texts)
     return np.array(texts, dtype=np.int64 if whole else str), row_of
 
 
@@ -192,7 +212,22 @@ def _edge_index(
                     "add the node or drop the edge"
                 )
             edges[side, row] = node
-    first = [row_of.get(whole_number_shortened(name)) for name in ends]
-    if not pair and None not in first:  # no header: its "names" are two nodes
-        return np.concatenate([np.array(first).reshape(2, 1), edges], axis=1)
+    if not (pair or source or target):
+        edges = np.concatenate([_edge_in_header(table, ends, row_of, node_table), edges], axis=1)
+    if edges.shape[1] == 0:
+        _refuse_no_rows(table)
     return edges
+
+
+def _edge_in_header(table: Table, ends: list[str], row_of: dict[str, int], node_table: Table) -> np.ndarray:
+    """The edge that a text table without a header has in place of one, [2, 0 or 1]."""
+    found = [row_of.get(whole_number_shortened(name)) for name in ends]
+    if table.lines is None or found == [None, None]:
+        return np.empty((2, 0), dtype=np.int64)
+    if None in found:
+        node, other = ends if found[1] is None else reversed(ends)
+        raise GsscError(
+            f"{table.path}: the first line names node {node!r} and {other!r}, which {node_table.path} does not have: "
+            "add the node or drop the edge; if they are names of columns, say so (source_column, --source)"
+        )
+    return np.array(found, dtype=np.int64).reshape(2, 1)

@@ -157,7 +157,11 @@ def block_of(x: Any, start: int, stop: int, normalize: bool) -> Block:
     if is_sparse(x):
         return _sparse_block(x, start, stop, normalize)
     rows = np.ascontiguousarray(x[start:stop], dtype=np.float32)
-    return rows * _factors(np.abs(rows).sum(axis=1))[:, None] if normalize else rows
+    if not normalize:
+        return rows
+    sizes = np.abs(rows)
+    sums = sizes.sum(axis=1)
+    return rows * row_factors(sums if np.isfinite(sums).all() else sizes.sum(axis=1, dtype=np.float64))[:, None]
 
 
 class _Scratch(threading.local):
@@ -220,22 +224,26 @@ def _sparse_block(x: Any, start: int, stop: int, normalize: bool) -> SparseBlock
     first, last = x.indptr[start], x.indptr[stop]
     data = x.data[first:last].astype(np.float32, copy=False)
     indptr = x.indptr[start : stop + 1] - first
-    factors = _factors(_absolute_sums(data, indptr)) if normalize and len(data) else None
+    factors = row_factors(_absolute_sums(data, indptr)) if normalize and len(data) else None
     return SparseBlock(data, x.indices[first:last], indptr, x.shape[1], factors)
 
 
 def _absolute_sums(data: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     """The sum of the absolute values of each row."""
-    filled = indptr[1:] > indptr[:-1]
-    if filled.all():
-        return np.add.reduceat(np.abs(data), indptr[:-1])
-    sums = np.zeros(len(filled), dtype=np.float32)  # reduceat would misread empty rows
-    sums[filled] = np.add.reduceat(np.abs(data), indptr[:-1][filled])
+    filled, sizes = indptr[1:] > indptr[:-1], np.abs(data)
+    starts = indptr[:-1] if filled.all() else indptr[:-1][filled]  # reduceat would misread empty rows
+    found = np.add.reduceat(sizes, starts)
+    if not np.isfinite(found).all():
+        found = np.add.reduceat(sizes, starts, dtype=np.float64)
+    if len(found) == len(filled):
+        return found
+    sums = np.zeros(len(filled), dtype=found.dtype)
+    sums[filled] = found
     return sums
 
 
-def _factors(sums: np.ndarray) -> np.ndarray:
-    """One over each sum, and one where the sum is zero."""
+def row_factors(sums: np.ndarray) -> np.ndarray:
+    """What normalisation multiplies each row by: one over its sum, and one where the sum is zero."""
     sums = sums.astype(np.float64)
     sums[sums == 0] = 1
     return np.minimum(1 / sums, LARGEST).astype(np.float32)

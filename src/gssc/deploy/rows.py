@@ -7,6 +7,7 @@ import math
 import tokenize
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -22,8 +23,10 @@ from gssc.text_tables import (
     TEXT_ENDINGS,
     default_names,
     ending,
+    has_decimal_comma,
     is_header,
     is_number,
+    not_utf8,
     open_text,
     records,
 )
@@ -40,6 +43,8 @@ _DAMAGED = (
     RuntimeError,
     MemoryError,
     OverflowError,
+    SyntaxError,
+    TypeError,
     tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
@@ -214,6 +219,8 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
     try:
         with pq.ParquetFile(path) as file:
             header = list(file.schema_arrow.names)
+            if twice := next((name for name, count in Counter(header).items() if count > 1), None):
+                raise GsscError(f"{path}: column {twice!r} is there twice")
             columns = feature_columns(header, wanted)
             id_column = find_id_column(header)
             chosen = [header[index] for index in columns]
@@ -226,6 +233,8 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
         kind = column.type
         if pa.types.is_decimal(kind):
             column = column.cast(pa.float64())
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            column = _numbers_in_text(path, name, column)
         elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise GsscError(f"{path}: column {name!r} holds {kind}; features must be numbers")
         if column.null_count:
@@ -249,6 +258,15 @@ def _read_parquet(path: Path, wanted: list[str] | None) -> Rows:
     return Rows(features, ids, chosen)
 
 
+def _numbers_in_text(path: Path, name: str, column: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        raise GsscError(f"{path}: column {name!r} holds text; features must be numbers") from None
+
+
 def _read_text(path: Path, kind: str, wanted: list[str] | None) -> Rows:
     try:
         with open_text(path) as file:
@@ -257,7 +275,9 @@ def _read_text(path: Path, kind: str, wanted: list[str] | None) -> Rows:
             if first is None:
                 raise GsscError(f"{path} is empty")
             return parse_records(path, first, lines, wanted)
-    except (csv.Error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise GsscError(f"{path}: not a text table: {not_utf8(path, error)} is not UTF-8") from error
+    except csv.Error as error:
         raise GsscError(f"{path}: not a text table: {_one_line(error)}") from error
 
 
@@ -266,8 +286,9 @@ def parse_records(
 ) -> Rows:
     """Rows from the lines of a text table: the first line with its number, the rest, the columns that are wanted."""
     line, cells = first
-    if is_header(cells):
-        header = [cell.strip() for cell in cells]
+    stripped = [cell.strip() for cell in cells]
+    if is_header(cells) or (wanted and {name.strip() for name in wanted} <= set(stripped)):
+        header = stripped
         if len(set(header)) != len(header):
             twice = next(name for name in header if header.count(name) > 1)
             raise GsscError(f"{path}:{line}: column {twice!r} is there twice")
@@ -282,11 +303,12 @@ def parse_records(
             raise GsscError(f"{path}:{line}: {len(record)} columns where the first line has {len(cells)}")
         chosen = record if all_columns else [record[index] for index in columns]
         try:
-            numbers = np.array(list(map(float, chosen)), dtype=np.float64)
+            values = list(map(float, chosen))
         except ValueError:
             raise GsscError(f"{path}:{line}: {_first_text(chosen, columns, header)}") from None
-        # One sum finds every NaN and infinity at the price of one pass; a finite row cannot overflow float64 here.
-        if not math.isfinite(numbers.sum()) or np.abs(numbers).max(initial=0) > LARGEST:
+        numbers = np.array(values, dtype=np.float64)
+        # One sum, not NumPy's, which would warn, finds every NaN and infinity.
+        if not math.isfinite(sum(values)) or np.abs(numbers).max(initial=0) > LARGEST:
             at = int(np.argmax(~(np.abs(numbers) <= LARGEST)))
             raise GsscError(
                 f"{path}:{line}: column {header[columns[at]]!r} is {chosen[at].strip()}; mend or drop the row"
@@ -303,7 +325,7 @@ def _first_text(chosen: list[str], columns: list[int], header: list[str]) -> str
     name, cell = header[columns[at]], chosen[at]
     if not cell.strip():
         return f"column {name!r} is empty"
-    hint = "; write decimals with a point" if is_number(cell.replace(",", ".", 1)) else ""
+    hint = "; write decimals with a point" if has_decimal_comma(cell) else ""
     return f"column {name!r} is {cell!r} where a number belongs{hint}"
 
 

@@ -63,7 +63,10 @@ def _write_parquet(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = {key: pa.array(ids.tolist()), "prediction": pa.array(names.tolist(), pa.string())}
+    columns = {
+        key: pa.array(ids if ids.dtype.kind in "iu" else ids.tolist()),
+        "prediction": pa.array(names.tolist(), pa.string()),
+    }
     for number, name in enumerate(_columns(model)):
         columns[name] = pa.array(np.ascontiguousarray(probabilities[:, number]))
     pq.write_table(pa.table(columns), path)

@@ -175,7 +175,8 @@ def read_tensors(content: bytes) -> dict[str, np.ndarray]:
 def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[list[str] | None, np.ndarray]:
     """Ids, if there is a column of them, and feature rows of a text table."""
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        delimiter = max(",;\t", key=re.sub('"[^"]*"', "", file.readline()).count)
+        first = next((line for line in file if line.strip()), "")
+        delimiter = max(",;\t", key=re.sub('"[^"]*"', "", first).count)
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter)
         lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
@@ -183,14 +184,17 @@ def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[l
         raise ValueError(f"{path} is empty")
     header = [cell.strip() for cell in lines[0][1]]
     counted = len(header) > 2 and header == [str(index) for index in range(len(header))]  # as pandas names columns
-    named = counted or not all(map(_is_number, header))
+    wanted = [name.strip() for name in feature_names or ()]
+    named = counted or not all(map(_is_number, header)) or (wanted and set(wanted) <= set(header))
     columns, ids = list(range(len(header))), None
-    if named:
+    numbered = [f"column {number}" for number in range(1, len(header) + 1)]  # as training calls them without a header
+    if not named and wanted and set(wanted) <= set(numbered):
+        columns = [numbered.index(name) for name in wanted]
+    elif named:
         lines = lines[1:]
         lower = [name.lower() for name in header]
         ids = next((lower.index(name) for name in ID_COLUMNS if name in lower), None)
         if feature_names is not None:
-            wanted = [name.strip() for name in feature_names]
             if missing := [name for name in wanted if name not in header]:
                 raise ValueError(f"{path} lacks the column {missing[0]!r}")
             columns = [header.index(name) for name in wanted]
