@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from gssc.errors import GsscError
+
 TEXT_ENDINGS = (".csv", ".tsv", ".tab", ".txt")
 PARQUET_ENDINGS = (".parquet", ".pq")
 _QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
@@ -53,15 +55,13 @@ def find_delimiter(first_line: str) -> str:
     return max(",;\t", key=_QUOTED.sub(r"\1", first_line).count)
 
 
-def records(file: IO[str], kind: str) -> Iterator[tuple[int, list[str]]]:
+def records(file: IO[str], kind: str, path: Path) -> Iterator[tuple[int, list[str]]]:
     """The cells of every line that is not blank, with the number of the line they begin on.
 
     Args:
         file: an open table that can be read from its start.
         kind: its ending; in ``.tsv`` and ``.tab`` only a tab separates cells.
-
-    Raises:
-        csv.Error: with the number of the line where the text is no table.
+        path: what to call it in an error.
     """
     first = next((text for text in file if text.strip()), "")
     delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(first)
@@ -73,7 +73,7 @@ def records(file: IO[str], kind: str) -> Iterator[tuple[int, list[str]]]:
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as error:
-        raise csv.Error(f"line {line}: {error}") from None
+        raise GsscError(f"{path}:{line}: not a text table: {error}") from None
 
 
 def is_header(cells: Sequence[str]) -> bool:

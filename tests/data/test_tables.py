@@ -266,7 +266,7 @@ def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> No
         ("id,label\na,1\nb,2\n", "a,b\na,b\n", "has no feature column"),
         (NODES.replace("1.5,val", "1.5,vall"), EDGES, r"nodes\.csv:3, column 'split': 'vall' is not train"),
         ('id,x\n"a\nb",1\nc,red\n', EDGES, r"nodes\.csv:4, column 'x': 'red'"),
-        ('id,x\n"a,1\n', EDGES, r"nodes\.csv cannot be read"),
+        ('id,x\n"a,1\n', EDGES, r"nodes\.csv:2: not a text table"),
         ("id;x\na;2,5\n", EDGES, r"nodes\.csv:2, column 'x': '2,5' is not a number: write decimals with a point"),
     ],
 )

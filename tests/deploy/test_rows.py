@@ -156,7 +156,7 @@ def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) ->
         ("a,b\n1,1e39\n", "x.csv:2: column 'b' is 1e39"),
         ("a,b\n1e308,1e308\n", "x.csv:2: column 'a' is 1e308"),
         ("a,a\n1,2\n", "x.csv:1: column 'a' is there twice"),
-        ('a,b\n1,"2\n', "x.csv: not a text table: line 2: unexpected end"),
+        ('a,b\n1,"2\n', "x.csv:2: not a text table: unexpected end"),
         ("a,b\n1,\x002\n", "x.csv:2:"),
     ],
 )

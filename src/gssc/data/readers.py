@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import zlib
@@ -134,13 +133,13 @@ def read_table(path: str | PathLike[str], *, of_edges: bool = False) -> Table:
         return _read_text(path, kind, of_edges)
     except UnicodeDecodeError as error:
         raise GsscError(f"{path} is not UTF-8 text ({not_utf8(path, error)}): save it as UTF-8") from None
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
 
 
 def _read_text(path: Path, kind: str, of_edges: bool) -> Table:
     with open_text(path) as file:
-        found = list(records(file, kind))
+        found = list(records(file, kind, path))
     if not found:
         raise GsscError(f"{path} is empty: give a header and at least one row")
     first = found[0][1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import tokenize
 import zipfile
@@ -270,15 +269,13 @@ def _numbers_in_text(path: Path, name: str, column: Any) -> Any:
 def _read_text(path: Path, kind: str, wanted: list[str] | None) -> Rows:
     try:
         with open_text(path) as file:
-            lines = records(file, kind)
+            lines = records(file, kind, path)
             first = next(lines, None)
             if first is None:
                 raise GsscError(f"{path} is empty")
             return parse_records(path, first, lines, wanted)
     except UnicodeDecodeError as error:
         raise GsscError(f"{path}: not a text table: {not_utf8(path, error)} is not UTF-8") from error
-    except csv.Error as error:
-        raise GsscError(f"{path}: not a text table: {_one_line(error)}") from error
 
 
 def parse_records(

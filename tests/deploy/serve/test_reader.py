@@ -93,7 +93,7 @@ def test_columns_are_found_by_name() -> None:
         ("csv", b"1,2,3\n" * 60, "more than 5 rows"),
         ("csv", b"1," * 2000, "2001 columns; the model was trained on 3"),
         ("csv", b"\xff\xfe\x00", "byte 0 is 0xff"),
-        ("csv", b'a,b,c\n"1', "t: not a text table: line 2"),
+        ("csv", b'a,b,c\n"1', "t:2: not a text table"),
         ("csv", b"id,a,b,c\n" + b"n" * 90 + b",1,2,3\n", "the ids are too long"),
         ("parquet", b"PAR1" * 5, "not a Parquet table"),
         ("parquet", GOOD["parquet"][1][:-30], "not a Parquet table"),

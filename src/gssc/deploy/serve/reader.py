@@ -7,7 +7,6 @@ table is a line of JSON (``kind``, ``name``, ``size``) and ``size`` bytes; each 
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -64,7 +63,8 @@ def read_table(kind: str, name: str, body: bytes, settings: Settings) -> Rows:
 
 def _read_text(kind: str, path: Path, body: bytes, settings: Settings) -> Rows:
     try:
-        lines = _within_limits(records(io.StringIO(body.decode("utf-8-sig"), newline=""), f".{kind}"), path, settings)
+        text = io.StringIO(body.decode("utf-8-sig"), newline="")
+        lines = _within_limits(records(text, f".{kind}", path), path, settings)
         first = next(lines, None)
         if first is None:
             raise GsscError(f"{path} is empty")
@@ -73,8 +73,6 @@ def _read_text(kind: str, path: Path, body: bytes, settings: Settings) -> Rows:
         raise GsscError(
             f"{path} is not a text table in UTF-8: byte {error.start} is {body[error.start]:#04x}"
         ) from None
-    except csv.Error as error:
-        raise GsscError(f"{path}: not a text table: {error}") from None
     except ValueError as error:
         raise GsscError(f"{path}: {error}") from None
     if len(rows) > settings.max_rows:
