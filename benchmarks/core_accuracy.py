@@ -22,6 +22,7 @@ from gssc.evaluate.sweep import Sweep, run_job
 from gssc.recipes import recipe_file
 
 DATASETS = ("cora", "citeseer", "coauthor-cs", "coauthor-physics", "actor")
+MARKERS = ("<!-- table -->", "<!-- end of table -->")
 COLUMNS = ("data set", "split", "test", "paper", "difference", "validation", "each seed", "epochs", "seconds", "kept")
 
 
@@ -47,6 +48,8 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=Path("results.sqlite"))
     parser.add_argument("--out", type=Path, help="write the table there, between the markers of the file")
     options = parser.parse_args()
+    if options.out and not (options.out.is_file() and MARKERS[0] in options.out.read_text(encoding="utf-8")):
+        parser.error(f"{options.out} must be a file with the markers {' and '.join(MARKERS)}")  # sooner than in an hour
     made, _ = cells(["str_contrast"], ["str_sparse"], options.datasets, seeds=options.seeds)
     sweep = Sweep(made, Store(options.store), LocalProcesses(run_job, options.jobs), retry=True)
     with SweepBar(sweep) as bar:
@@ -56,7 +59,7 @@ def main() -> None:
     lines += [line(name, [row for row in rows if row["dataset"] == name]) for name in options.datasets]
     print("\n".join(lines))
     if options.out:
-        begin, end = "<!-- table -->", "<!-- end of table -->"
+        begin, end = MARKERS
         text = options.out.read_text(encoding="utf-8")
         head, rest = text.split(begin)
         options.out.write_text("\n".join([f"{head}{begin}", *lines, f"{end}{rest.split(end)[1]}"]), encoding="utf-8")
