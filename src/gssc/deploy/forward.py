@@ -21,32 +21,22 @@ LARGEST = float(np.finfo(np.float32).max)  # what one over the sum of a row may 
 BLOCK_ROWS = 2048
 SPARSE_BLOCK_ROWS = 4096  # torch's sparse product makes an array of its own for every block
 LANES = 8
+CACHE_LINE = 64  # bytes
 FEW_ROWS = 8
 
 
 class SparseBlock(NamedTuple):
-    """Some rows of a CSR matrix, as views of its arrays; ``indptr`` starts at zero.
-
-    ``factors``, if there are any, are what each row is still to be multiplied by.
-    """
+    """Some rows of a CSR matrix, as views of its arrays; ``indptr`` starts at zero."""
 
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
     columns: int
-    factors: np.ndarray | None
 
     @property
     def rows(self) -> int:
         """Number of rows."""
         return len(self.indptr) - 1
-
-    def multiplied(self) -> SparseBlock:
-        """The same rows with their factors multiplied in."""
-        if self.factors is None:
-            return self
-        lengths = self.indptr[1:] - self.indptr[:-1]
-        return self._replace(data=self.data * self.factors.repeat(lengths), factors=None)
 
 
 Block = np.ndarray | SparseBlock
@@ -67,9 +57,16 @@ class Layer(NamedTuple):
         """From a weight [out, in]."""
         missing = -len(bias) % LANES
         padding = missing if missing <= LANES // 2 else 0
-        padded = np.zeros((weight.shape[1], len(bias) + padding), dtype=np.float32)
+        padded = aligned_zeros(weight.shape[1], len(bias) + padding)
         padded[:, : len(bias)] = weight.T
         return cls(padded, bias)
+
+
+def aligned_zeros(rows: int, columns: int) -> np.ndarray:
+    """Zeros that begin with a cache line: where vectors lie across two, sparse products take a quarter longer."""
+    room = np.zeros(rows * columns + CACHE_LINE // 4, dtype=np.float32)
+    start = -room.ctypes.data % CACHE_LINE // 4
+    return room[start : start + rows * columns].reshape(rows, columns)
 
 
 class Engine(Protocol):
@@ -153,15 +150,11 @@ def _few_rows(block: Block, layers: Sequence[Layer], activation: str, activate_l
 
 
 def block_of(x: Any, start: int, stop: int, normalize: bool) -> Block:
-    """Consecutive float32 rows, divided (sparse ones: to be divided) by their absolute sums if asked."""
+    """Consecutive float32 rows, divided by their absolute sums if asked."""
     if is_sparse(x):
         return _sparse_block(x, start, stop, normalize)
     rows = np.ascontiguousarray(x[start:stop], dtype=np.float32)
-    if not normalize:
-        return rows
-    sizes = np.abs(rows)
-    sums = sizes.sum(axis=1)
-    return rows * row_factors(sums if np.isfinite(sums).all() else sizes.sum(axis=1, dtype=np.float64))[:, None]
+    return rows * row_factors(_dense_sums(rows))[:, None] if normalize else rows
 
 
 class _Scratch(threading.local):
@@ -199,7 +192,6 @@ def _engine(activation: str) -> Engine:
 
 def _add_product(block: SparseBlock, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Add ``block @ weight`` to an array, as SciPy's own product does to zeros, which it allocates each time."""
-    block = block.multiplied()
     sizes, arrays = (block.rows, block.columns), (block.indptr, block.indices, block.data)
     add = _scipy_inner_routine()
     if add is None:
@@ -224,12 +216,19 @@ def _sparse_block(x: Any, start: int, stop: int, normalize: bool) -> SparseBlock
     first, last = x.indptr[start], x.indptr[stop]
     data = x.data[first:last].astype(np.float32, copy=False)
     indptr = x.indptr[start : stop + 1] - first
-    factors = row_factors(_absolute_sums(data, indptr)) if normalize and len(data) else None
-    return SparseBlock(data, x.indices[first:last], indptr, x.shape[1], factors)
+    if normalize and len(data):
+        data = data * row_factors(_sparse_sums(data, indptr)).repeat(indptr[1:] - indptr[:-1])
+    return SparseBlock(data, x.indices[first:last], indptr, x.shape[1])
 
 
-def _absolute_sums(data: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """The sum of the absolute values of each row."""
+def _dense_sums(rows: np.ndarray) -> np.ndarray:
+    """The sum of the absolute values of each row, in double precision where single has no room for one."""
+    sums = np.abs(rows).sum(axis=1)
+    return sums if np.isfinite(sums).all() else np.abs(rows).sum(axis=1, dtype=np.float64)
+
+
+def _sparse_sums(data: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """The same of sparse rows."""
     filled, sizes = indptr[1:] > indptr[:-1], np.abs(data)
     starts = indptr[:-1] if filled.all() else indptr[:-1][filled]  # reduceat would misread empty rows
     found = np.add.reduceat(sizes, starts)

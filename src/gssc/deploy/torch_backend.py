@@ -10,8 +10,6 @@ from gssc.deploy.forward import LEAKY_SLOPE, Block, Layer, NumpyEngine, SparseBl
 
 # torch multiplies by so few columns several times slower than NumPy does.
 NARROW = 16
-# Rows whose sums are further from one than this, either way, are scaled before they are multiplied.
-MODERATE = 1e12
 
 
 class TorchEngine(NumpyEngine):
@@ -26,7 +24,8 @@ class TorchEngine(NumpyEngine):
         width = len(layer.bias)
         if isinstance(block, SparseBlock):
             with torch.inference_mode():
-                return _sparse_affine(block, _tensor(layer.weight), _tensor(layer.bias)).numpy()
+                product = _sparse_product(block, _tensor(layer.weight))[:, :width]
+                return product.add_(_tensor(layer.bias)).numpy()
         if width < NARROW:
             return super().affine(block, layer, out)
         with torch.inference_mode():
@@ -41,15 +40,6 @@ class TorchEngine(NumpyEngine):
                 F.leaky_relu_(tensor, LEAKY_SLOPE)
             else:
                 tensor.relu_()
-
-
-def _sparse_affine(block: SparseBlock, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """The product and the bias. Factors of rows join the bias's pass, but where a product could overflow or vanish."""
-    factors = block.factors
-    if factors is None or factors.min() < 1 / MODERATE or factors.max() > MODERATE:
-        return _sparse_product(block.multiplied(), weight)[:, : len(bias)].add_(bias)
-    product = _sparse_product(block, weight)[:, : len(bias)]
-    return torch.addcmul(bias, product, torch.from_numpy(factors).unsqueeze(1), out=product)
 
 
 def _sparse_product(block: SparseBlock, weight: torch.Tensor) -> torch.Tensor:
