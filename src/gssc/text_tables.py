@@ -13,6 +13,9 @@ from gssc.errors import GsscError
 
 TEXT_ENDINGS = (".csv", ".tsv", ".tab", ".txt")
 PARQUET_ENDINGS = (".parquet", ".pq")
+# By which a node table's id and label are known, unless the user names others.
+ID_NAMES = ("id", "node_id", "node", "node id")
+LABEL_NAMES = ("label", "y", "class", "target")
 _QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
 
 
@@ -27,23 +30,26 @@ def ending(path: Path) -> str:
     return inner if suffix == ".gz" and inner in TEXT_ENDINGS else suffix
 
 
-def open_text(path: Path) -> IO[str]:
-    """A text table, packed or not; the mark that spreadsheets put at the start of UTF-8 is skipped."""
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
-
-
-def not_utf8(path: Path, error: UnicodeDecodeError) -> str:
-    """Where a text table stops being text: the line, as the error itself counts bytes of a part of the file only."""
+def records_of(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The :func:`records` of a file, packed or not; the mark that spreadsheets put before UTF-8 is skipped."""
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    with opener(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as found:
-                return f"line {number}, byte {line[found.start]:#04x}"
-    return error.reason
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield from records(file, ending(path), path)
+    except UnicodeDecodeError as error:
+        with opener(path, "rb") as file:
+            where = _first_line_not_utf8(file) or error.reason
+        raise GsscError(f"{path}: not a text table: {where} is not UTF-8; save it as UTF-8") from None
+
+
+def _first_line_not_utf8(file: IO[bytes]) -> str | None:
+    """The decoder's own error counts bytes of a part of the file only."""
+    for number, line in enumerate(file, start=1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return f"line {number}, byte {line[error.start]:#04x}"
+    return None
 
 
 def find_delimiter(first_line: str) -> str:
@@ -84,9 +90,12 @@ def is_header(cells: Sequence[str]) -> bool:
     >>> is_header(["load", "7"]), is_header(["0", "1", "2"]), is_header(["0", "1"]), is_header(["0", "1", "0.5"])
     (True, True, False, False)
     """
-    if not all(map(is_number, cells)):
-        return True
-    return len(cells) > 2 and [cell.strip() for cell in cells] == [str(index) for index in range(len(cells))]
+    return not all(map(is_number, cells)) or (len(cells) > 2 and counts_from_zero(cells))
+
+
+def counts_from_zero(cells: Sequence[str]) -> bool:
+    """Whether cells are 0, 1, 2, ..., which is what pandas calls columns without names."""
+    return [cell.strip() for cell in cells] == [str(index) for index in range(len(cells))]
 
 
 def default_names(count: int) -> list[str]:

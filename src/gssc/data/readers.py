@@ -25,9 +25,7 @@ from gssc.text_tables import (
     has_decimal_comma,
     is_header,
     is_number,
-    not_utf8,
-    open_text,
-    records,
+    records_of,
 )
 
 _WHOLE = re.compile(r"-?\d+(\.0+)?")  # how a whole number is written where others of its column were missing
@@ -130,16 +128,13 @@ def read_table(path: str | PathLike[str], *, of_edges: bool = False) -> Table:
     if kind not in TEXT_ENDINGS:
         raise GsscError(f"{path}: the ending {kind!r} is not known: use .csv, .tsv or .parquet")
     try:
-        return _read_text(path, kind, of_edges)
-    except UnicodeDecodeError as error:
-        raise GsscError(f"{path} is not UTF-8 text ({not_utf8(path, error)}): save it as UTF-8") from None
+        return _read_text(path, of_edges)
     except (OSError, EOFError, zlib.error) as error:
         raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
 
 
-def _read_text(path: Path, kind: str, of_edges: bool) -> Table:
-    with open_text(path) as file:
-        found = list(records(file, kind, path))
+def _read_text(path: Path, of_edges: bool) -> Table:
+    found = list(records_of(path))
     if not found:
         raise GsscError(f"{path} is empty: give a header and at least one row")
     first = found[0][1]

@@ -14,10 +14,8 @@ from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.names import nearest
-from gssc.text_tables import is_number
+from gssc.text_tables import ID_NAMES, LABEL_NAMES, counts_from_zero, is_number
 
-_ID_NAMES = ("id", "node_id", "node", "node id")
-_LABEL_NAMES = ("label", "y", "class", "target")
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node_1", "node_2"))
 _UNKNOWN_LABELS = ("", "nan", "NaN", "NA")
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
@@ -64,7 +62,7 @@ def import_tables(
     _refuse_no_rows(node_table)
     if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
         _refuse_data_as_names(node_table)
-    id_column = _named(node_table, id_column, _ID_NAMES) or node_table.names[0]
+    id_column = _named(node_table, id_column, ID_NAMES) or node_table.names[0]
     label_columns = _label_columns(node_table, label_column, taken=id_column)
     split_column = _named(node_table, split_column, ("split",), taken=(id_column, *label_columns))
     taken = {
@@ -110,9 +108,8 @@ def _refuse_no_rows(table: Table) -> None:
 def _refuse_data_as_names(table: Table) -> None:
     """A first line such as ``m1,0.5,2`` names no columns, but would be lost as if it did."""
     numbers = [name for name in table.names if is_number(name)]
-    usual = any(name.lower() in (*_ID_NAMES, *_LABEL_NAMES, "split", "") for name in table.names)
-    counted = numbers == [str(index) for index in range(len(numbers))]  # as pandas does
-    if table.lines is not None and not usual and not counted:
+    usual = any(name.lower() in (*ID_NAMES, *LABEL_NAMES, "split", "") for name in table.names)
+    if table.lines is not None and not usual and not counts_from_zero(numbers):
         shown = ", ".join(table.names[:3] + ["..."] * (len(table.names) > 3))
         raise GsscError(f"{table.path}: the first line ({shown}) looks like data: add one that names the columns")
 
@@ -137,7 +134,7 @@ def _named(table: Table, given: str | None, usual: Sequence[str], taken: Sequenc
 
 def _label_columns(table: Table, given: str | Sequence[str] | None, taken: str) -> list[str]:
     if given is None or isinstance(given, str):
-        column = _named(table, given, _LABEL_NAMES, taken=(taken,))
+        column = _named(table, given, LABEL_NAMES, taken=(taken,))
         return [] if column is None else [column]
     return [_existing(table, column) for column in given]
 

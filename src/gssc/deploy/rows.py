@@ -18,6 +18,8 @@ import numpy as np
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.text_tables import (
+    ID_NAMES,
+    LABEL_NAMES,
     PARQUET_ENDINGS,
     TEXT_ENDINGS,
     default_names,
@@ -25,14 +27,11 @@ from gssc.text_tables import (
     has_decimal_comma,
     is_header,
     is_number,
-    not_utf8,
-    open_text,
-    records,
+    records_of,
 )
 
-# The names by which importing a node table knows an id, a label and a split; pandas leaves its index unnamed.
-ID_COLUMNS = ("id", "node_id", "node", "node id", "")
-OTHER_COLUMNS = ("label", "y", "class", "target", "split")
+ID_COLUMNS = (*ID_NAMES, "")  # pandas leaves its index unnamed
+OTHER_COLUMNS = (*LABEL_NAMES, "split")
 FORMATS = (".npz", ".npy", *TEXT_ENDINGS, *PARQUET_ENDINGS)
 LARGEST = np.finfo(np.float32).max
 # What NumPy and zipfile raise over damaged files.
@@ -95,7 +94,7 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None, widt
         elif kind in PARQUET_ENDINGS:
             rows = _read_parquet(path, wanted)
         else:
-            rows = _read_text(path, kind, wanted)
+            rows = _read_text(path, wanted)
     except OSError as error:
         raise GsscError(f"cannot read {path}: {error.strerror or error}") from error
     except _DAMAGED as error:
@@ -266,16 +265,12 @@ def _numbers_in_text(path: Path, name: str, column: Any) -> Any:
         raise GsscError(f"{path}: column {name!r} holds text; features must be numbers") from None
 
 
-def _read_text(path: Path, kind: str, wanted: list[str] | None) -> Rows:
-    try:
-        with open_text(path) as file:
-            lines = records(file, kind, path)
-            first = next(lines, None)
-            if first is None:
-                raise GsscError(f"{path} is empty")
-            return parse_records(path, first, lines, wanted)
-    except UnicodeDecodeError as error:
-        raise GsscError(f"{path}: not a text table: {not_utf8(path, error)} is not UTF-8") from error
+def _read_text(path: Path, wanted: list[str] | None) -> Rows:
+    lines = records_of(path)
+    first = next(lines, None)
+    if first is None:
+        raise GsscError(f"{path} is empty")
+    return parse_records(path, first, lines, wanted)
 
 
 def parse_records(
