@@ -26,7 +26,8 @@ def graph():
 
 
 def fit(model, sparsifier, graph, seed=0):
-    settings = SparsifierConfig(name=sparsifier, pretrain_epochs=3)
+    typed = {"name": sparsifier, "pretrain_epochs": 3}
+    settings = typed if MODELS[model].loop == "contrast" else SparsifierConfig(**typed)
     return import_module(f"gssc.train.{MODELS[model].loop}").fit_model(model, graph, settings, seed, max_epochs=3)
 
 

@@ -10,6 +10,7 @@ from gssc.data.registry import DATASETS
 from gssc.errors import GsscError
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, differences_to, mark, summary
+from gssc.evaluate.store import COLUMNS
 from gssc.graph import SETTINGS
 from gssc.models.registry import MODELS
 from gssc.names import nearest
@@ -101,7 +102,7 @@ def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> 
 def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of several runs of one cell, by older and newer code or settings, the one that finished last."""
     in_time = sorted(rows, key=lambda row: row["finished_at"])
-    cell = [field.name for field in fields(Cell)]
+    cell = [field.name for field in fields(Cell) if field.name in COLUMNS]
     return list({tuple(row[name] for name in cell): row for row in in_time}.values())
 
 

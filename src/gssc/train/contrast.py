@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any
 
-from gssc.config import Config, SparsifierConfig, parse_config
+from gssc.config import Config, Settings, parse_config
 from gssc.graph import Graph
 from gssc.recipes import recipe_settings
 from gssc.train.bilevel import fit
@@ -17,15 +16,17 @@ from gssc.train.selection import Epoch
 def fit_model(
     name: str,
     graph: Graph,
-    sparsifier: SparsifierConfig | None = None,
+    typed: Settings | None = None,
     seed: int = 0,
     recipe: Config | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     max_epochs: int = 0,
 ) -> Outcome:
-    """Train GSSC with a sparsifier of any name, by the data set's recipe or by ``recipe``."""
-    settings = sparsifier or SparsifierConfig(name="none")
-    config = recipe or config_for(graph.name, graph.split, settings, seed)
+    """Train GSSC by the data set's recipe or by ``recipe``.
+
+    ``typed`` are settings of the sparsifier that take the place of the recipe's; no sparsifier if left out.
+    """
+    config = recipe or config_for(graph.name, graph.split, {"name": "none"} if typed is None else typed, seed)
     if max_epochs:
         config.train.warmup_epochs = min(config.train.warmup_epochs, max_epochs)
         config.train.epochs = min(config.train.epochs, max_epochs)
@@ -44,18 +45,13 @@ def fit_model(
     )
 
 
-def config_for(dataset: str, split: str, sparsifier: SparsifierConfig, seed: int) -> Config:
-    """The recipe of the data set; of its sparsifier settings only those the comparison did not set stay."""
-    config = parse_config(recipe_settings(dataset, split))
-    usual = SparsifierConfig()
-    typed = {key: value for key, value in asdict(sparsifier).items() if value != getattr(usual, key)}
-    config.sparsifier = replace(config.sparsifier, **{**typed, "name": sparsifier.name})
-    config.train.seed = seed
-    return config
+def config_for(dataset: str, split: str, typed: Settings, seed: int) -> Config:
+    """The recipe of the data set, with the sparsifier settings that were typed in place of its own."""
+    return parse_config(recipe_settings(dataset, split), {"sparsifier": typed, "train": {"seed": seed}})
 
 
-def settings_of(name: str, dataset: str, split: str, sparsifier: SparsifierConfig, seed: int) -> dict[str, Any]:
+def settings_of(name: str, dataset: str, split: str, typed: Settings, seed: int) -> dict[str, Any]:
     """Everything but data and code that determines the result, as plain values."""
-    settings = config_for(dataset, split, sparsifier, seed).to_dict()
+    settings = config_for(dataset, split, typed, seed).to_dict()
     del settings["data"]
     return settings
