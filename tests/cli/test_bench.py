@@ -107,9 +107,9 @@ def test_an_edited_store_is_one_line(gssc, tmp_path):
     ]
     assert gssc(*common).returncode == 0
     with closing(sqlite3.connect(tmp_path / "r.sqlite")) as connection, connection:
-        connection.execute("UPDATE runs SET test_accuracy = 'great'")
+        connection.execute("UPDATE runs SET test_score = 'great'")
     for command in (common, ["bench", "--store", "r.sqlite"]):
         done = gssc(*command)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
-        assert "test_accuracy 'great' where a number belongs" in done.stderr.splitlines()[-1]
+        assert "test_score 'great' where a number belongs" in done.stderr.splitlines()[-1]

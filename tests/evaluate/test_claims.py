@@ -102,7 +102,7 @@ class Slow:
                 log.write(job.key + "\\n")
             print("working", flush=True)
             time.sleep(float(sys.argv[3]))
-            yield Finished(job, {"test_accuracy": 0.5, "noise": {}})
+            yield Finished(job, {"test_score": 0.5, "noise": {}})
 
 module.SECONDS_BETWEEN_LOOKS = 0.05
 made, _ = cells(["mlp", "gcn"], ["none"], ["csbm"], settings=["inductive", "cold-start"], seeds=5)

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from gssc.errors import GsscError
-from gssc.evaluate.store import COLUMNS, Store
+from gssc.evaluate.store import COLUMNS, RENAMED, Store
 
 
 def a_row(key: str, **changes):
@@ -22,10 +22,10 @@ def a_row(key: str, **changes):
 
 def test_what_is_put_comes_back(tmp_path):
     store = Store(tmp_path / "r.sqlite")
-    store.put(a_row("one", test_accuracy=0.8125))
+    store.put(a_row("one", test_score=0.8125))
     (row,) = Store(tmp_path / "r.sqlite").rows()
     assert row["key"] == "one"
-    assert row["test_accuracy"] == 0.8125
+    assert row["test_score"] == 0.8125
     assert row["config"] == '{"a": 1}'
     assert store.status("one") == ("done", "x")
     assert store.status("two") is None
@@ -51,8 +51,8 @@ def test_rows_of_some_keys(tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("test_accuracy", "'high'", "test_accuracy 'high' where a number belongs"),
-        ("test_accuracy", "9e999", "test_accuracy 'inf' where a number belongs"),
+        ("test_score", "'high'", "test_score 'high' where a number belongs"),
+        ("test_score", "9e999", "test_score 'inf' where a number belongs"),
         ("model", "x'ff'", "where text belongs"),
         ("seed", "'first'", "seed 'first' where a number belongs"),
         ("config", "'{\"a\": '", "where JSON belongs"),
@@ -83,6 +83,21 @@ def test_a_store_of_another_version(tmp_path):
     connection.close()
     with pytest.raises(GsscError, match="another version"):
         Store(tmp_path / "r.sqlite").rows()
+
+
+def test_a_store_of_the_version_before_is_brought_up_to_date(tmp_path):
+    path = tmp_path / "r.sqlite"
+    Store(path).put(a_row("one", test_score=0.75))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for old, new in RENAMED.items():
+            connection.execute(f"ALTER TABLE runs RENAME COLUMN {new} TO {old}")
+        connection.execute("ALTER TABLE runs DROP COLUMN metric")
+    store = Store(path)
+    store.put(a_row("two"))
+    assert [(row["key"], row["metric"], row["test_score"]) for row in store.rows()] == [
+        ("one", "accuracy", 0.75),
+        ("two", "x", 0.5),
+    ]
 
 
 def test_no_folder(tmp_path):

@@ -7,12 +7,10 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import Settings, SparsifierConfig, parse_config
+from gssc.config import RunConfig, Settings
 from gssc.data.noise import add_noise, parse_noise
 from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
@@ -20,11 +18,12 @@ from gssc.evaluate.source import OwnGraph, Registered, Source, split_graph_optio
 from gssc.graph import SETTINGS, Graph
 from gssc.models.registry import model_entry
 from gssc.names import nearest
+from gssc.recipes import config_for
 from gssc.sparsify.registry import SPARSIFIERS
 from gssc.train.pairing import training_way
 
 if TYPE_CHECKING:
-    from gssc.train.outcome import Outcome
+    from gssc.result import Result
 
 
 @dataclass(frozen=True)
@@ -72,30 +71,24 @@ class Cell:
             return replace(self, setting="inductive")
         return self
 
-    def settings(self, typed: Settings) -> Settings:
-        """Everything but data and code that determines the result.
-
-        Args:
-            typed: settings of the sparsifier that were asked for; all others are the model's own.
-        """
+    def config(self, typed: Settings) -> RunConfig:
+        """All settings of the run: the model's own for this data, under what was typed for the sparsifier."""
+        given = {"sparsifier": {**typed, "name": self.sparsifier}, "train": {"seed": self.seed}}
         source = self.source
-        return dict(self._loop().settings_of(self.model, source.name, source.split, self._sparsifier(typed), self.seed))
+        return config_for(self.model, source.name, source.split, given).shortened(self.max_epochs)
 
-    def _loop(self) -> Any:
-        return import_module(f"gssc.train.{model_entry(self.model).loop}")
-
-    def _sparsifier(self, typed: Settings) -> Any:
-        """What the model's loop takes: STR-Contrast has a recipe below what was typed, the others have defaults."""
-        given = {**typed, "name": self.sparsifier}
-        settings = _sparsifier_settings(json.dumps(given))  # refuses what cannot be, whoever takes it
-        return given if model_entry(self.model).loop == "contrast" else settings
+    def settings(self, typed: Settings) -> Settings:
+        """Everything but data and code that determines the result."""
+        settings = self.config(typed).to_dict()
+        del settings["data"]
+        return settings
 
     def identity(self, typed: Settings) -> dict[str, Any]:
         """What the key is a digest of."""
         source, model, sparse = self.source, model_entry(self.model), SPARSIFIERS[self.sparsifier]
         models = [model, *map(model_entry, model.uses)]
         modules = [f"gssc.models.{each.module}" for each in models]
-        modules += [f"gssc.sparsify.{sparse.module}", f"gssc.train.{model.loop}", *source.modules]
+        modules += [f"gssc.sparsify.{sparse.module}", model.loop, *source.modules]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
             modules.append("gssc.data.noise")
         names = asdict(self)
@@ -112,18 +105,17 @@ class Cell:
         """The data, without noise; generated data and drawn splits go by the seed."""
         return self.source.load(self.setting)
 
-    def run(self, typed: Settings) -> tuple[Outcome, dict[str, Any]]:
-        """Train it; returns how it went and what the noise really was."""
+    def run(self, typed: Settings) -> tuple[Result, dict[str, Any]]:
+        """Train it; returns the result and what the noise really was.
+
+        Args:
+            typed: settings of the sparsifier that were asked for; all others are the model's own.
+        """
+        from gssc.result import fit
+
         noises = {"label": self.label_noise, "structure": self.structure_noise, "features": self.feature_noise}
         graph, noise = add_noise(self.clean_graph(), **noises, seed=self.seed)
-        given = self._sparsifier(typed)
-        return self._loop().fit_model(self.model, graph, given, self.seed, max_epochs=self.max_epochs), noise
-
-
-@lru_cache
-def _sparsifier_settings(given: str) -> SparsifierConfig:
-    """Typed settings over the defaults; the same for every seed and data set, hence kept."""
-    return parse_config({"sparsifier": json.loads(given)}).sparsifier
+        return fit(graph, self.config(typed)), noise
 
 
 def cells(

@@ -26,8 +26,9 @@ COLUMNS = {
     "feature_noise": "TEXT NOT NULL",
     "seed": "INTEGER NOT NULL",
     "max_epochs": "INTEGER NOT NULL",
-    "val_accuracy": "REAL",
-    "test_accuracy": "REAL",
+    "metric": "TEXT",  # what the two scores are: accuracy, roc_auc
+    "val_score": "REAL",
+    "test_score": "REAL",
     "seconds": "REAL",
     "epochs": "INTEGER",
     "edges_kept": "INTEGER",
@@ -43,6 +44,8 @@ COLUMNS = {
     "finished_at": "TEXT NOT NULL",
 }
 JSON_COLUMNS = ("noise", "config", "versions")
+# Columns of earlier versions by their names today.
+RENAMED = {"val_accuracy": "val_score", "test_accuracy": "test_score"}
 # Who works on which run, see gssc.evaluate.claims.
 CLAIMS = "key TEXT PRIMARY KEY, owner TEXT NOT NULL, process TEXT NOT NULL, beats INTEGER NOT NULL"
 WAIT_SECONDS = 60
@@ -82,12 +85,26 @@ class Store:
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         connection.execute(f"CREATE TABLE IF NOT EXISTS runs ({columns})")
         connection.execute(f"CREATE TABLE IF NOT EXISTS claims ({CLAIMS})")
-        present = {row["name"] for row in connection.execute("PRAGMA table_info(runs)")}
+        self._upgrade(connection)
+        present = _columns(connection)
         if missing := COLUMNS.keys() - present:
             raise GsscError(
                 f"{self.path} is a results store of another version (no column {min(missing)}); use a new file"
             )
         self._ready = True
+
+    @staticmethod
+    def _upgrade(connection: sqlite3.Connection) -> None:
+        """Bring a store of the version before, which held accuracies only, up to date."""
+        if "val_accuracy" not in _columns(connection):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            if "val_accuracy" in _columns(connection):  # another process may have been quicker
+                for old, new in RENAMED.items():
+                    connection.execute(f"ALTER TABLE runs RENAME COLUMN {old} TO {new}")
+                connection.execute("ALTER TABLE runs ADD COLUMN metric TEXT")
+                connection.execute("UPDATE runs SET metric = 'accuracy' WHERE status = 'done'")
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -100,13 +117,13 @@ class Store:
     def put(self, row: dict[str, Any]) -> None:
         """Write one run; a finished one is not replaced by a failed one."""
         values = [json.dumps(value) if isinstance(value, dict) else value for value in map(row.get, COLUMNS)]
-        marks = ", ".join("?" for _ in COLUMNS)
+        into = f"INTO runs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' for _ in COLUMNS)})"
         with self.writing() as connection:
             if row["status"] != "done":
                 connection.execute("DELETE FROM runs WHERE key = ? AND status != 'done'", (row["key"],))
-                connection.execute(f"INSERT OR IGNORE INTO runs VALUES ({marks})", values)
+                connection.execute(f"INSERT OR IGNORE {into}", values)
             else:
-                connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", values)
+                connection.execute(f"INSERT OR REPLACE {into}", values)
 
     def status(self, key: str) -> tuple[str, str] | None:
         """``done`` or ``failed``, and when that was; None if the run is not in the store."""
@@ -135,6 +152,10 @@ class Store:
                     "run these cells again with --rerun or use a new file"
                 )
         return rows
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    return {row["name"] for row in connection.execute("PRAGMA table_info(runs)")}
 
 
 def _damage(row: dict[str, Any]) -> str | None:

@@ -22,15 +22,17 @@ RANK = "average rank"
 
 @dataclass
 class ResultTable:
-    """Test accuracy in per cent of every method and seed, and what may be said of it.
+    """Test score in per cent of every method and seed, with tests of the differences.
 
     Args:
         scores: method, column, seed.
         against: the method that differences are taken to.
+        metric: what the scores are.
     """
 
     scores: dict[str, dict[str, Scores]]
     against: str | None = None
+    metric: str = "accuracy"
 
     def __post_init__(self) -> None:
         self.columns = list(dict.fromkeys(column for cells in self.scores.values() for column in cells))
@@ -54,7 +56,7 @@ class ResultTable:
         """What the numbers are, and which test the marks rest on."""
         counts = {len(seeds) for cells in self.scores.values() for seeds in cells.values()}
         runs = "runs" if len(counts) != 1 else f"{next(iter(counts))} runs"
-        text = [f"Mean ± standard deviation over {runs}, test accuracy in %."]
+        text = [f"Mean ± standard deviation over {runs}, test {self.metric} in %."]
         if len(self.scores) > 1:
             text.append(self.marks.caption)
         if self.against:
@@ -90,13 +92,14 @@ def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> 
     for row in finished:
         cells = scores.setdefault(method_name(row, with_sparsifier), {})
         seeds = cells.setdefault(column_name(row), {})
-        seeds[row["seed"]] = None if row["test_accuracy"] is None else 100 * row["test_accuracy"]
+        seeds[row["seed"]] = None if row["test_score"] is None else 100 * row["test_score"]
     if against is not None and against not in scores:
         raise GsscError(f"--against {against!r} is not among the finished methods; {nearest(against, scores)}")
     order = dict.fromkeys(
         method_name(row, with_sparsifier) for row in sorted(finished, key=lambda row: _place(row)[-3:])
     )
-    return ResultTable({method: scores[method] for method in order}, against)
+    metrics = sorted({row["metric"] or "accuracy" for row in finished})
+    return ResultTable({method: scores[method] for method in order}, against, " or ".join(metrics) or "accuracy")
 
 
 def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

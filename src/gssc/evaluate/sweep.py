@@ -141,10 +141,12 @@ def run_job(job: Job) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     _forget_peak_memory()
-    outcome, noise = job.cell.run(job.typed)
+    result, noise = job.cell.run(job.typed)
+    outcome = result.outcome
     return {
-        "val_accuracy": outcome.val_accuracy,
-        "test_accuracy": outcome.test_accuracy,
+        "metric": result.graph.task.metric,
+        "val_score": outcome.val_score,
+        "test_score": outcome.test_score,
         "seconds": round(outcome.seconds, 3),
         "epochs": outcome.epochs,
         "edges_kept": outcome.edges_kept,
@@ -156,7 +158,7 @@ def run_job(job: Job) -> dict[str, Any]:
 
 def row_of(job: Job, result: dict[str, Any] | None, error: str | None) -> dict[str, Any]:
     """A row of the store."""
-    from gssc.evaluate.versions import versions
+    from gssc.versions import versions
 
     identity = job.identity
     names = ("split", "data", "code")
