@@ -115,7 +115,7 @@ class SparsifierConfig:
 
     Args:
         name: ``str_sparse``, ``none`` (every edge, always; the ablation), or one of those it is compared with:
-            ``drop_edge``, ``spectral``, ``rank_degree``, ``ss_rd``, ``lds``, ``neural_sparse``, ``gaug``.
+            ``drop_edge``, ``spectral``, ``rank_degree``, ``ss_rd``, ``lds``, ``neural_sparse``, ``gaug``, ``evidence``.
         hidden: width of the scoring space (``gaug``: twice the width of its encoder).
         maps: linear maps from features to scores: 1 (text) or 2 in a row (released program); ``str_sparse`` only.
         score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid
@@ -138,7 +138,16 @@ class SparsifierConfig:
     """
 
     name: Literal[
-        "str_sparse", "none", "drop_edge", "spectral", "rank_degree", "ss_rd", "lds", "neural_sparse", "gaug"
+        "str_sparse",
+        "none",
+        "drop_edge",
+        "spectral",
+        "rank_degree",
+        "ss_rd",
+        "lds",
+        "neural_sparse",
+        "gaug",
+        "evidence",
     ] = "str_sparse"
     hidden: int = 256
     maps: Literal[1, 2] = 2
@@ -375,7 +384,7 @@ def _plain(value: Any) -> Any:
 RANGES = {
     "data.split_seed": (0, 2**63 - 1),
     "model.hidden": (1, 2**20),
-    "model.layers": (1, 1000),
+    "model.layers": (0, 1000),
     "model.dropout": (0, 0.99),
     "model.mix_hidden": (1, 2**20),
     "model.mix_floor": (0, 1),
@@ -443,8 +452,12 @@ def parse_config(*layers: Settings) -> RunConfig:
 
 def config_class(model: str) -> type[RunConfig]:
     """The class of settings of a model's training."""
-    if model == DEFAULT_MODEL:
+    if model == "str_contrast":
         return Config
+    if model == "gssc":
+        from gssc.learner.settings import LearnerConfig
+
+        return LearnerConfig
     from gssc.models.registry import model_entry
 
     return DistillConfig if model_entry(model).uses else RivalConfig

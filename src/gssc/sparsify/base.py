@@ -26,11 +26,13 @@ class Sparsifier(nn.Module):
         rng: for what is drawn once, at the start.
 
     Attributes:
+        reads_features: whether it looks at feature rows, which may lie on disk.
         edges: the edges it weighs, [2, E']: those given, without the ones it ruled out and with those it proposes. They
             stay the same from construction on.
     """
 
     trained_by: ClassVar[tuple[str, ...]] = ()
+    reads_features: ClassVar[bool] = False
 
     def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
         super().__init__()

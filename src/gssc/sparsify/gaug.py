@@ -42,6 +42,7 @@ class GAUG(Sparsifier):
     """
 
     trained_by = ("loss", "homophily")
+    reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)

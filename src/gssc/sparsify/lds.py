@@ -30,6 +30,7 @@ class LDS(Sparsifier):
     """
 
     trained_by = ("validation", "homophily")
+    reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)

@@ -50,6 +50,7 @@ class NeuralSparse(Sparsifier):
     """
 
     trained_by = ("loss", "homophily")
+    reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)

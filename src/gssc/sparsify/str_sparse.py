@@ -29,6 +29,7 @@ class STRSparse(Sparsifier):
     """
 
     trained_by = ("loss", "homophily")
+    reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)

@@ -79,7 +79,7 @@ class BilevelTraining(Training):
         settings, started = self.config.sparsifier, time.perf_counter()
         training_way("str_contrast", settings.name)
         kind = sparsifier_class(settings.name)
-        rows = self.table.all() if kind.trained_by else torch.empty(self.table.shape[0], 0)
+        rows = self.table.all() if kind.reads_features else torch.empty(self.table.shape[0], 0)
         sparsifier = kind(rows, edges, settings, self.rng)
         self.seconds += time.perf_counter() - started
         return sparsifier
