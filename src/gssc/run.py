@@ -96,10 +96,7 @@ class Run:
     ):
         if overwrite and resume:
             raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
-        config = config or Config()
-        config.check()
-        self.folder = Path(folder)
-        self.config = parse_config(config.to_dict())  # as the folder will hold it: NumPy's numbers become plain ones
+        self.folder, self.config = Path(folder), (config or Config()).plain()
         self._look(overwrite or resume)
         self.graph = self._graph(graph, data_root)
         self.training: Training = make_training(self.graph, self.config)
@@ -277,6 +274,7 @@ class Run:
             "versions": versions(),
             "training_labels": len(self.graph.train),
             "calibration": _rounded(result.calibration),
+            "notes": result.notes,
         }
         if result.needs_graph:
             metrics["needs_graph"] = result.needs_graph
