@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import yaml
 
-from gssc.config import DEFAULT_MODEL, Config, parse_config, read_settings, sections
+from gssc.config import DEFAULT_MODEL, Config, parse_config, sections
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, config_for, preset_settings, recipe, recipe_file, recipe_names
-from gssc.settings import choices_of
+from gssc.settings import choices_of, read_settings
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = sections(Config, DEFAULT_MODEL)

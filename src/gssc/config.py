@@ -1,20 +1,17 @@
 """All settings of a run: one definition for Python, YAML files and the command line.
 
 Each section lives with what it configures: a model and a sparsifier bring their own, found through their registries;
-the schedule is in :mod:`gssc.train.schedule`.
+the schedule is in :mod:`gssc.schedule`.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import yaml
-
 from gssc.errors import GsscError
+from gssc.schedule import ConsolidateConfig, ObjectiveConfig, RivalTrainConfig, TeacherConfig, TrainConfig
 from gssc.settings import Settings, check_section, parse_section, refuse_unknown, setting
-from gssc.train.schedule import ConsolidateConfig, ObjectiveConfig, RivalTrainConfig, TeacherConfig, TrainConfig
 
 if TYPE_CHECKING:
     from typing import Self
@@ -215,23 +212,3 @@ def merged_settings(*layers: Settings) -> Settings:
                 raise GsscError(f"settings section {name!r} must hold named values, not {values!r}")
             merged.setdefault(name, {}).update(values)
     return merged
-
-
-def read_settings(path: str | Path) -> Settings:
-    """Settings from a YAML file, such as the config.yaml of a run."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise GsscError(f"cannot read settings from {path}: {error}") from None
-    return parse_yaml(text, str(path))
-
-
-def parse_yaml(text: str, where: str) -> Settings:
-    """YAML that must be a mapping."""
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise GsscError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise GsscError(f"{where} holds no settings: it must be YAML with sections such as model: and train:")
-    return content

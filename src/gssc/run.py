@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from gssc.config import Config, DataConfig, RunConfig, parse_config, read_settings
+from gssc.config import Config, DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
 from gssc.data.splits import make_split
 from gssc.deploy.export.folder import exports_in
@@ -34,6 +34,7 @@ from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, write_json
 from gssc.graph import Graph
 from gssc.result import Result, make_training
+from gssc.settings import read_settings
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.training import Epoch, Training
 from gssc.versions import versions

@@ -18,8 +18,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from numbers import Integral, Real
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
 
 from gssc.errors import GsscError
 from gssc.names import nearest
@@ -161,3 +164,23 @@ def _types(section: Any, name: str) -> list[type]:
 def choices_of(section: Any, name: str) -> tuple[Any, ...]:
     """The values a setting may have, if they are few."""
     return next((get_args(kind) for kind in _kinds(section, name) if get_origin(kind) is Literal), ())
+
+
+def read_settings(path: str | Path) -> Settings:
+    """Settings from a YAML file, such as the config.yaml of a run."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GsscError(f"cannot read settings from {path}: {error}") from None
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, where: str) -> Settings:
+    """YAML that must be a mapping."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise GsscError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise GsscError(f"{where} holds no settings: it must be YAML with sections such as model: and train:")
+    return content

@@ -16,12 +16,11 @@ from gssc.config import (
     config_class,
     merged_settings,
     parse_config,
-    read_settings,
     sections,
 )
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings, suited
-from gssc.settings import Settings, parse_section
+from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run

@@ -24,7 +24,7 @@ class Recipe:
         patience: epochs without a better validation result before stopping.
         lr: learning rate.
         weight_decay: L2 penalty; see :meth:`NodeModel.parameter_groups`.
-        normalize: of features, see :class:`gssc.train.schedule.RivalTrainConfig`.
+        normalize: of features, see :class:`gssc.schedule.RivalTrainConfig`.
         warmup: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
         select: best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
     """

@@ -14,10 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gssc.deploy.forward import LEAKY_SLOPE
+
 if TYPE_CHECKING:
     from gssc.models.str_contrast import STRContrastSettings
 
-LEAKY_SLOPE = 0.01
 NORM_EPS = 1e-5
 NORM_MOMENTUM = 0.1
 # The mask of eight units at a dropout of one half, for every byte: 2 where its bit is set.

@@ -11,10 +11,10 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from gssc.config import DEFAULT_MODEL, Config, RunConfig, merged_settings, parse_config, parse_yaml
+from gssc.config import DEFAULT_MODEL, Config, RunConfig, merged_settings, parse_config
 from gssc.errors import GsscError
 from gssc.names import nearest
-from gssc.settings import Settings
+from gssc.settings import Settings, parse_yaml
 
 PRESETS = ("default", "paper", "reference")
 
