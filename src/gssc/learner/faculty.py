@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.errors import GsscError
-from gssc.graph import Graph
+from gssc.features import FeatureTable, usual_normalization
+from gssc.graph import Features, Graph
 from gssc.learner.linear import MOST_LABELS, Fit, linear_teachers, representations, short_rows
 from gssc.learner.pool import Pool, Views, runner_up
-from gssc.learner.scaling import InputScaling, scalings
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
 
+FEWEST_COUNTS = 32  # columns from which rows may be counts of something
 FEW = 3  # opinions that are worth a variation: averaged over edges, runner-up
 
 
@@ -32,34 +32,28 @@ class Faculty:
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
         self.weighted, self.seed = weighted, seed
 
-    def choose_scaling(self, wanted: str) -> tuple[str, InputScaling, str]:
-        """How rows are scaled for students: name, scaling and the reason.
+    def choose_scaling(self, wanted: str) -> tuple[str, str]:
+        """How rows are scaled for students, and the reason.
 
         ``auto`` takes the usual scaling for this kind of features, unless logistic regressions on the scaled rows are
         better with another one by more than a standard error.
         """
-        offered = scalings(self.graph.features)
         if wanted != "auto":
-            if wanted not in offered:
-                raise GsscError(
-                    f"train.normalize is {wanted!r}, which does not suit these features: use auto or "
-                    f"{', '.join(offered)}"
-                )
-            return wanted, offered[wanted], "as set"
+            return wanted, "as set"
         scores: dict[str, float] = {}
-        for name, scaling in offered.items():
-            scaled = scaling.applied(self.graph.features)
+        for name in offered_scalings(self.graph.features):
+            scaled = FeatureTable(self.graph.features, name).features
             inputs = short_rows(scaled, len(self.graph.train), self.seed, unit=False)
             for kind, fit in linear_teachers(self.graph.num_classes, means=False).items():
                 self.ask(f"{kind} on rows ({name})", fit, inputs)
                 score = self.jury.score(self.pool.opinions[f"{kind} on rows ({name})"])
                 scores[name] = max(scores.get(name, 0.0), score)
-        usual = next(iter(offered))
+        usual = next(iter(scores))
         best = max(scores, key=lambda name: scores[name])
         if scores[best] <= scores[usual] + self.jury.standard_error(scores[usual]):
             best = usual
         compared = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
-        return best, offered[best], f"held-out score of linear models on rows: {compared}"
+        return best, f"held-out score of linear models on rows: {compared}"
 
     def linear(self) -> Iterator[str]:
         """Ask linear teachers on every representation; gives a name after each."""
@@ -120,3 +114,11 @@ class Faculty:
             labels = self.jury.labels[train]
             views += (fit(inputs, train, labels, self.jury.class_weight[labels] if self.weighted else None),)
         self.pool.add(name, views)
+
+
+def offered_scalings(features: Features) -> list[str]:
+    """Names of the scalings that may suit features, the usual one first; ``row`` is for many columns of counts."""
+    usual = usual_normalization(features)
+    by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
+    plain = ["none"] if sp.issparse(features) else []
+    return list(dict.fromkeys([usual, *by_row, "standard", *plain]))

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
+from gssc.features import FeatureTable
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import FEW, Faculty
 from gssc.learner.jury import TINY, Jury
 from gssc.learner.pool import Pool
-from gssc.learner.scaling import InputScaling, scalings
 from gssc.learner.settings import LearnerConfig
-from gssc.learner.student import Student, StudentSettings, StudentTraining, all_logits
+from gssc.learner.student import StudentTraining
+from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
 from gssc.train.process import computing
@@ -49,6 +50,7 @@ class LearnerTraining(Training):
         config: all settings.
     """
 
+    Settings = LearnerConfig
     config: LearnerConfig
     best: BestStudent
     counters: ClassVar[tuple[str, ...]] = (
@@ -74,7 +76,6 @@ class LearnerTraining(Training):
         )
         with computing(config.train.threads):
             self.trust = edge_trust(seen, seed)
-            self.scalings = scalings(seen.features)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
         self.faculty = Faculty(seen, self.trust.keep, self.pool, weights is not None, seed)
@@ -82,7 +83,7 @@ class LearnerTraining(Training):
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
         self.kept_student: Student | None = None  # at the end
-        self._scaled: tuple[str, Any] | None = None
+        self._seen_table: FeatureTable | None = None  # once the scaling is chosen
 
     def _class_weight(self) -> np.ndarray | None:
         if self.config.train.class_weight == "none":
@@ -105,8 +106,7 @@ class LearnerTraining(Training):
     def ask_teachers(self) -> Iterator[Step]:
         """Collect the opinions of teachers that need no epochs, and of other models that were asked for."""
         teachers, faculty = self.config.teachers, self.faculty
-        self.scaling_name, scaling, reason = faculty.choose_scaling(self.config.train.normalize)
-        self.scalings[self.scaling_name] = scaling
+        self.scaling_name, reason = faculty.choose_scaling(self.config.train.normalize)
         self.choices["normalize"] = f"{self.scaling_name}: {reason}"
         yield self._step("scaling")
         for phase in faculty.linear() if teachers.linear else ():
@@ -181,9 +181,7 @@ class LearnerTraining(Training):
 
     def _make_pairs(self) -> BilevelTraining:
         if self.pairs is None:
-            scaling = self.scalings[self.scaling_name]
-            graph = self.seen if scaling.normalize == "row" else self.seen.with_(features=self._rows())
-            self.pairs = BilevelTraining(graph.with_(test=None), self.config.pair_config(scaling.normalize))
+            self.pairs = BilevelTraining(self.seen.with_(test=None), self.config.for_pairs(self.scaling_name))
         return self.pairs
 
     def _ask_model(self, name: str) -> Iterator[Step]:
@@ -255,9 +253,12 @@ class LearnerTraining(Training):
 
     def _rows(self) -> Any:
         """Scaled rows of the nodes that training sees."""
-        if self._scaled is None or self._scaled[0] != self.scaling_name:
-            self._scaled = self.scaling_name, self.scalings[self.scaling_name].applied(self.seen.features)
-        return self._scaled[1]
+        return self._table().features
+
+    def _table(self) -> FeatureTable:
+        if self._seen_table is None:
+            self._seen_table = FeatureTable(self.seen.features, self.scaling_name)
+        return self._seen_table
 
     # Records, state and result ----------------------------------------------------------------------------------
 
@@ -282,12 +283,10 @@ class LearnerTraining(Training):
 
     def _logits(self, model: Student) -> np.ndarray:
         """Logits of every node of the graph, unseen ones included, [N, C]."""
-        same = self.seen is self.graph
-        return all_logits(model, self._rows() if same else self._scaling.applied(self.graph.features))
-
-    @property
-    def _scaling(self) -> InputScaling:
-        return self.scalings[self.scaling_name]
+        table = self._table()
+        if self.seen is not self.graph:
+            table = FeatureTable(self.graph.features, table.scaling)
+        return all_logits(model, table.features)
 
     def components(self) -> dict[str, Any]:
         """The pool, and whatever is in training."""
@@ -329,9 +328,7 @@ class LearnerTraining(Training):
 
     def deployed(self) -> DeployedModel:
         """The kept student with the scaling of rows folded in."""
-        (weight, bias), *rest = self._kept_student().folded_layers()
-        layers = [self._scaling.folded(weight, bias), *rest]
-        return deployed_mlp(self.graph, layers, "leaky_relu", self._scaling.normalize)
+        return deployed_mlp(self.graph, self._kept_student().folded_layers(), "leaky_relu", self._table().scaling)
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """The edges that training saw, and the keep probability of each."""

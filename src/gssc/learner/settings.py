@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from gssc.config import Config, DataConfig, RunConfig, SparsifierConfig
+from gssc.config import Config, RunConfig
+from gssc.models.student import GsscSettings
+from gssc.settings import setting
+from gssc.sparsify.evidence import EvidenceSettings
 
-NAME = "gssc"
-
-
-@dataclass
-class LearnerModelConfig:
-    """The student, the MLP that is deployed.
-
-    Args:
-        name: ``gssc``.
-        hidden: width of every hidden layer.
-        layers: number of hidden layers; 0 decides by the data: one for wide rows, two for narrow ones.
-    """
-
-    name: Literal["gssc"] = "gssc"
-    hidden: int = 256
-    layers: int = 0
+if TYPE_CHECKING:
+    from typing import Self
 
 
 @dataclass
@@ -34,9 +23,9 @@ class TeachersConfig:
         trees: forests, boosted trees and kernel regressions.
         pairs: Algorithm 1, an MLP trained on pairs: ``auto`` where the graph helps the linear teachers, ``always``,
             ``never``.
-        pair_epochs: epochs of it; an epoch has at most ``pair_batches`` batches of 512 pairs, whatever the graph.
-        pair_batches: see ``pair_epochs``.
-        models: names of other models to hear, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
+        pair_epochs: epochs of Algorithm 1.
+        pair_batches: batches of 512 pairs per epoch, at most, however many edges the graph has.
+        models: names of other models to ask, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
         best: number of opinions whose mean is the teacher.
         rounds: how often students learn from the teacher and join the pool of opinions.
     """
@@ -44,11 +33,11 @@ class TeachersConfig:
     linear: bool = True
     trees: bool = True
     pairs: Literal["auto", "always", "never"] = "auto"
-    pair_epochs: int = 50
-    pair_batches: int = 20
+    pair_epochs: int = setting(50, low=1)
+    pair_batches: int = setting(20, low=1)
     models: str = ""
-    best: int = 5
-    rounds: int = 3
+    best: int = setting(5, low=1)
+    rounds: int = setting(3, low=1)
 
 
 @dataclass
@@ -56,7 +45,7 @@ class LearnerTrainConfig:
     """What every training has.
 
     Args:
-        normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by the linear teachers,
+        normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,
             ``row`` divides rows by their sums, ``standard`` puts columns on one scale, ``none`` does neither.
         class_weight: ``none``, or ``balanced``: every class counts alike, however many labels it has.
         seed: every random choice follows from it.
@@ -65,45 +54,36 @@ class LearnerTrainConfig:
 
     normalize: Literal["auto", "row", "standard", "none"] = "auto"
     class_weight: Literal["none", "balanced"] = "none"
-    seed: int = 0
-    threads: int = 1
-
-
-def _trusting() -> SparsifierConfig:
-    return SparsifierConfig(name="evidence")
+    seed: int = setting(0, low=0, high=2**63 - 1)
+    threads: int = setting(1, low=1, high=1024)
 
 
 @dataclass
 class LearnerConfig(RunConfig):
     """All settings of one run of the default learner."""
 
-    data: DataConfig = field(default_factory=DataConfig)
-    model: LearnerModelConfig = field(default_factory=LearnerModelConfig)
+    model: GsscSettings = field(default_factory=GsscSettings)
     teachers: TeachersConfig = field(default_factory=TeachersConfig)
-    sparsifier: SparsifierConfig = field(default_factory=_trusting)
+    sparsifier: Any = field(default_factory=EvidenceSettings)
     train: LearnerTrainConfig = field(default_factory=LearnerTrainConfig)
-
-    @classmethod
-    def sections(cls, model: str) -> dict[str, Any]:
-        """The class of each section."""
-        return {**super().sections(model), "sparsifier": SparsifierConfig}
 
     @property
     def total_epochs(self) -> int:
-        """A rough count, for progress bars."""
+        """About as many records as a run has, for progress bars."""
         return self.teachers.pair_epochs + self.teachers.rounds * 60
 
-    def shortened(self, epochs: int) -> LearnerConfig:
+    def shortened(self, epochs: int) -> Self:
         """The same with at most this many epochs of pairs, and one round; 0 leaves it as it is."""
         if not epochs:
             return self
         pairs = min(self.teachers.pair_epochs, epochs)
         return replace(self, teachers=replace(self.teachers, pair_epochs=pairs, rounds=1))
 
-    def pair_config(self, normalize: str) -> Config:
-        """Settings of the pair training."""
+    def for_pairs(self, normalize: str) -> Config:
+        """Settings of the training on pairs."""
         config = Config(sparsifier=self.sparsifier)
-        config.train.seed, config.train.threads, config.train.normalize = self.train.seed, self.train.threads, normalize  # type: ignore[assignment]
+        config.train.seed, config.train.threads = self.train.seed, self.train.threads
+        config.train.normalize = normalize  # type: ignore[assignment]  # one of its choices
         config.train.warmup_epochs, config.train.epochs = 0, self.teachers.pair_epochs
         config.train.max_batches, config.train.patience = self.teachers.pair_batches, 10**9
         config.consolidate.epochs = 0

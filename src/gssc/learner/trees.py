@@ -38,7 +38,8 @@ def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarr
     walk = walk_matrix(graph.edges, ones, graph.num_nodes, loops=False)
     around = sp.csr_matrix((np.ones_like(walk.data), walk.indices, walk.indptr), shape=walk.shape)
     mean = (around @ rows) / np.maximum(degree, 1)[:, None]
-    filled = np.diff(graph.features.indptr) if sp.issparse(graph.features) else np.count_nonzero(graph.features, axis=1)
+    features: Any = graph.features
+    filled = np.diff(features.indptr) if sp.issparse(features) else np.count_nonzero(features, axis=1)
     positions = main_directions(walk, min(DIRECTIONS, max(1, graph.num_nodes - 1)), seed)
     return np.column_stack([positions, rows, mean, np.log1p(degree), filled]).astype(np.float32)
 

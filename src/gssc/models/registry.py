@@ -41,8 +41,8 @@ class ModelEntry(NamedTuple):
 
 MODELS = {
     "gssc": ModelEntry(
-        "str_contrast",
-        "STRContrast",
+        "student",
+        "Student",
         "the default learner: teachers ranked by held-out labels, pair training among them, teach a plain MLP",
         "GSSC",
         "gssc.learner.learner:LearnerTraining",

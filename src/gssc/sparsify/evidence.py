@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,19 @@ from torch import Tensor
 
 from gssc.features import Rows, SparseRows
 from gssc.graph import Graph
-from gssc.sparsify.base import Sparsifier
+from gssc.sparsify.base import Sparsifier, SparsifierSettings
 from gssc.trust.edges import edge_trust
+
+
+@dataclass
+class EvidenceSettings(SparsifierSettings):
+    """Evidence has nothing to set.
+
+    Args:
+        name: of the sparsifier.
+    """
+
+    name: str = "evidence"
 
 
 class Evidence(Sparsifier):
@@ -21,6 +33,7 @@ class Evidence(Sparsifier):
     pairs of nodes. Prediction keeps the edges that are more likely right than wrong.
     """
 
+    Settings = EvidenceSettings
     reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: Any, rng: np.random.Generator):
