@@ -61,6 +61,11 @@ NOISE: dict[str, dict[str, NoiseEntry]] = {
             "edges removed within classes, added between them, half each",
             "Waniek et al. 2018, arXiv:1608.00375",
         ),
+        "as-distributed": NoiseEntry(
+            noise_structure.as_distributed,
+            "edges removed and added in the shares of the noisy files released with GSSC",
+            "GSSC, released files",
+        ),
     },
     "features": {
         "mask": NoiseEntry(noise_features.mask, "values set to zero", "-"),
