@@ -93,9 +93,9 @@ def dice(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
 def as_distributed(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
     """Remove and add as many edges as the noisy files released with GSSC do, which lose more than they gain.
 
-    Those files exist for Cora and CiteSeer at nominal rates 0.1, 0.2 and 0.3, and `RELEASED` has their shares. Any other
-    graph or rate follows the line through them: round((0.65 - 0.5 rate) * E) edges stay and floor(rate * E) non-edges
-    are added. Rate 0 is the clean graph. The realised rate counts the edges added, over the number of edges before.
+    Those files exist for Cora and CiteSeer at nominal rates 0.1, 0.2 and 0.3, and `RELEASED` has their shares. For any
+    other graph or rate, round((0.65 - 0.5 rate) * E) edges stay, a line close to all six files, and floor(rate * E)
+    non-edges are added. Rate 0 is the clean graph. The realised rate counts the edges added, over the edges before.
     """
     total = graph.num_edges
     kept_share, added_share = RELEASED.get(graph.name, {}).get(rate, (0.65 - 0.5 * rate if rate else 1.0, rate))
