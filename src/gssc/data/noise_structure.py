@@ -1,7 +1,8 @@
 """Structure noise: edges that are taken away and edges that are made up.
 
 Edges are undirected and counted once. Every edge added was no edge of the original graph, so none of those removed
-comes back. Noise falls on the whole graph, edges of validation and test nodes included.
+comes back. Noise falls on the whole graph, edges of validation and test nodes included. In a weighted graph, edges
+that stay keep their weight, and an added one gets that of an edge drawn at random.
 
 Non-edges are drawn exactly and without replacement by their number: the pairs are numbered in an order that needs no
 list of them, the numbers of the edges are skipped, and memory stays in proportion to nodes, edges and the draw.
@@ -55,21 +56,21 @@ def random(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNois
     """Remove round(rate * E) edges and add as many non-edges, so that the number of edges stays."""
     count = round(rate * graph.num_edges)
     removed = _some(np.arange(graph.num_edges), count, rng)
-    return _changed(graph, removed, _any_pairs(graph).draw(graph.edges, count, rng), counted=count)
+    return _changed(graph, removed, _any_pairs(graph).draw(graph.edges, count, rng), rng, counted=count)
 
 
 def add(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
     """Add round(rate * E) non-edges."""
     count = round(rate * graph.num_edges)
     none_removed = np.empty(0, dtype=np.int64)
-    return _changed(graph, none_removed, _any_pairs(graph).draw(graph.edges, count, rng), counted=count)
+    return _changed(graph, none_removed, _any_pairs(graph).draw(graph.edges, count, rng), rng, counted=count)
 
 
 def remove(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
     """Remove round(rate * E) edges."""
     count = round(rate * graph.num_edges)
     none_added = np.empty((2, 0), dtype=np.int64)
-    return _changed(graph, _some(np.arange(graph.num_edges), count, rng), none_added, counted=count)
+    return _changed(graph, _some(np.arange(graph.num_edges), count, rng), none_added, rng, counted=count)
 
 
 def dice(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
@@ -87,7 +88,7 @@ def dice(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
     left, right = graph.labels[graph.edges]
     removed = _some(np.flatnonzero((left == right) & (left >= 0)), count // 2, rng, what="within classes")
     added = _pairs_between_classes(graph.labels).draw(graph.edges, count - count // 2, rng)
-    return _changed(graph, removed, added, counted=count)
+    return _changed(graph, removed, added, rng, counted=count)
 
 
 def as_distributed(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
@@ -101,7 +102,7 @@ def as_distributed(graph: Graph, rate: float, rng: np.random.Generator) -> Struc
     kept_share, added_share = RELEASED.get(graph.name, {}).get(rate, (0.65 - 0.5 * rate if rate else 1.0, rate))
     added = floor(added_share * total + _ROUNDING)
     removed = _some(np.arange(total), total - round(kept_share * total), rng)
-    return _changed(graph, removed, _any_pairs(graph).draw(graph.edges, added, rng), counted=added)
+    return _changed(graph, removed, _any_pairs(graph).draw(graph.edges, added, rng), rng, counted=added)
 
 
 @dataclass(frozen=True)
@@ -161,13 +162,18 @@ def _some(edges: np.ndarray, count: int, rng: np.random.Generator, what: str = "
     return np.sort(rng.choice(edges, size=count, replace=False, shuffle=False))
 
 
-def _changed(graph: Graph, removed: np.ndarray, added: np.ndarray, counted: int) -> StructureNoise:
+def _changed(
+    graph: Graph, removed: np.ndarray, added: np.ndarray, rng: np.random.Generator, counted: int
+) -> StructureNoise:
     kept = np.ones(graph.num_edges, dtype=bool)
     kept[removed] = False
     edges = np.concatenate([graph.edges[:, kept], added], axis=1)
     if not edges.shape[1]:
         raise GsscError(f"the noise would remove all {graph.num_edges:,} edges of {graph.name}: use a lower rate")
-    noisy = graph.with_(edges=_canonical(edges))
+    weights = None
+    if graph.edge_weight is not None:  # an added edge is not to be told by its weight
+        weights = np.concatenate([graph.edge_weight[kept], rng.choice(graph.edge_weight, size=added.shape[1])])
+    noisy = graph.with_(edges=edges, edge_weight=weights)
     return StructureNoise(noisy, graph.edges[:, ~kept], added, counted / graph.num_edges)
 
 
