@@ -150,7 +150,7 @@ def clean_edges(
     if (source < target).all():
         keys = source * num_nodes + target
         if (keys[1:] > keys[:-1]).all():
-            return np.ascontiguousarray(edges), weights, Cleaning()
+            return np.ascontiguousarray(edges), _unless_all_one(weights), Cleaning()
     loops = source == target
     self_loops = int(loops.sum())
     if self_loops:
@@ -172,10 +172,14 @@ def clean_edges(
     both_ways = len(directed) - len(undirected)
     one_way = 0 if bool((source < target).all()) else len(undirected) - both_ways
     edges = np.stack(np.divmod(undirected, num_nodes))
-    return edges, weights, Cleaning(self_loops, duplicates, one_way)
+    return edges, _unless_all_one(weights), Cleaning(self_loops, duplicates, one_way)
 
 
-def _clean_weights(edge_weight: Any, count: int) -> np.ndarray | None:
+def _unless_all_one(weights: np.ndarray | None) -> np.ndarray | None:
+    return None if weights is None or (weights == 1).all() else weights
+
+
+def _clean_weights(edge_weight: Any, count: int) -> np.ndarray:
     array = np.asarray(as_array(edge_weight, "edge_weight"))
     if array.shape == (count, 1):
         array = array[:, 0]
@@ -191,7 +195,7 @@ def _clean_weights(edge_weight: Any, count: int) -> np.ndarray | None:
             f"the weight of edge {wrong[0]} is {array[wrong[0]]}: weights must be above 0 and finite (float32); "
             "drop the edge or leave out the weights"
         )
-    return None if (weights == 1).all() else weights
+    return weights
 
 
 def _integer_edges(edge_index: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+NEIGHBOURS = 8  # of each row, unless the user says otherwise; GSSCClassifier has the same default
 _DISTANCES_AT_A_TIME = 1 << 22
 
 
