@@ -228,6 +228,8 @@ def test_unsafe_scoring_of_the_classifier_is_warned_of() -> None:
     for scoring in ("accuracy", ["accuracy", "f1_macro"]):
         with pytest.warns(UnknownRowsWarning, match=r"15 rows without a label, which accuracy_score counts as a class"):
             cross_validate(quick(), X, y, cv=2, scoring=scoring)
+    with pytest.warns(UnknownRowsWarning, match="the train part holds 30 rows"):
+        cross_validate(quick(), X, y, cv=LabelledSplit(2), scoring="accuracy", return_train_score=True)
     with pytest.warns(UnknownRowsWarning):
         GridSearchCV(make_pipeline(StandardScaler(), quick()), {}, cv=2, scoring="f1_macro").fit(X, y)
 

@@ -178,18 +178,20 @@ def warn_if_unknown_rows_are_scored() -> None:
     frame = _fit_and_score_frame()
     if frame is None:
         return
-    scorer, y, test = (frame.f_locals.get(name) for name in ("scorer", "y", "test"))
-    name = _scorer_that_counts_unknown(scorer)
-    if name is None or y is None or test is None:
+    y, name = frame.f_locals.get("y"), _scorer_that_counts_unknown(frame.f_locals.get("scorer"))
+    if name is None or y is None:
         return
-    unknown = int((~known_rows(y))[np.asarray(test)].sum())
-    if unknown:
-        warnings.warn(
-            f"the test part holds {unknown} rows without a label, which {name} counts as a class: use "
-            "cv=LabelledSplit(...) and scoring=ignore_unknown(...) of gssc.model_selection",
-            UnknownRowsWarning,
-            stacklevel=3,
-        )
+    for part in ("test", "train") if frame.f_locals.get("return_train_score") else ("test",):
+        rows = frame.f_locals.get(part)
+        unknown = 0 if rows is None else int((~known_rows(y))[np.asarray(rows)].sum())
+        if unknown:
+            warnings.warn(
+                f"the {part} part holds {unknown} rows without a label, which {name} counts as a class: use "
+                "cv=LabelledSplit(...) and scoring=ignore_unknown(...) of gssc.model_selection",
+                UnknownRowsWarning,
+                stacklevel=3,
+            )
+            return
 
 
 def _fit_and_score_frame() -> FrameType | None:
