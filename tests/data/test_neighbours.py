@@ -59,7 +59,7 @@ def test_scikit_learn_finds_what_blocks_find(columns: int) -> None:
 
 
 def test_which_search_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = np.random.default_rng(2).standard_normal((60, 4))
+    rows = np.random.default_rng(2).standard_normal((60, 7))
     used: list[str] = []
     for name in ("by_blocks", "by_scikit_learn", "by_index"):
         monkeypatch.setattr(neighbours, name, lambda rows, k, name=name: used.append(name) or np.array([[0], [1]]))
@@ -67,15 +67,15 @@ def test_which_search_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "_installed", present.__contains__)
     monkeypatch.setattr(neighbours, "BLOCKS_UP_TO", 20)
     monkeypatch.setattr(neighbours, "APPROXIMATE_FROM", 50)
-    for table in (rows[:20], rows[:49], rows[:50], sparse.csr_matrix(rows)):
+    for table in (rows[:20], rows[:49], rows[:50], rows[:, :6], sparse.csr_matrix(rows)):
         nearest_neighbour_edges(table, 3)
-    assert used == ["by_blocks", "by_scikit_learn", "by_index", "by_blocks"]
+    assert used == ["by_blocks", "by_scikit_learn", "by_index", "by_scikit_learn", "by_blocks"]
     present.remove("faiss")
     with pytest.warns(UserWarning, match=r"neighbours of 60 rows exactly .* pip install 'gssc\[ann\]'"):
         nearest_neighbour_edges(rows, 3)
     present.remove("sklearn")
     nearest_neighbour_edges(rows[:49], 3)
-    assert used[4:] == ["by_scikit_learn", "by_blocks"]
+    assert used[5:] == ["by_scikit_learn", "by_blocks"]
 
 
 def test_the_index_finds_nearly_all_and_the_same_again() -> None:

@@ -181,7 +181,7 @@ def _of_adjacency(adjacency: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _column_names(edges: Any) -> list[Any] | None:
-    """Return the column names of a DataFrame (pandas, Polars, Arrow), None for anything else."""
+    """Return the column names of a DataFrame, Arrow table or dict of columns, None for anything else."""
     if isinstance(edges, Mapping):
         return list(edges)
     names = getattr(edges, "column_names", None)

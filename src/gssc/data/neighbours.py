@@ -3,8 +3,8 @@
 | rows | search |
 |---|---|
 | up to 5,000, or sparse | exact: all distances, in blocks |
-| up to 100,000 | exact: scikit-learn, by tree for few columns; in blocks where it is not installed |
-| from 100,000 | approximate: an HNSW index of faiss (extra `ann`); exact, with a warning, where it is not installed |
+| fewer than 100,000, or up to 6 columns | exact: scikit-learn, by tree for few columns; else in blocks |
+| from 100,000 | approximate: an HNSW index of faiss (extra `ann`); exact, with a warning, without faiss |
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEIGHBOURS = 8  # of each row, unless the user says otherwise; GSSCClassifier ha
 BLOCKS_UP_TO = 5_000  # rows; below, the quicker searches save less than a second
 APPROXIMATE_FROM = 100_000  # rows
 _DISTANCES_AT_A_TIME = 1 << 22
-_TREE_UP_TO = 6  # columns; with more, computing all distances is quicker than a tree (results/neighbours.md)
+_TREE_UP_TO = 6  # columns; a tree is quicker than all distances, and than an index however many rows there are
 _SPARE = 3  # neighbours asked for beyond k, so that most ties can be seen
 _LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 40, 48  # of the index: links per row, candidates while building and searching
 
@@ -30,20 +30,21 @@ _LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 40, 48  # of the index: links per row,
 def nearest_neighbour_edges(features: Any, k: int) -> np.ndarray:
     """Return each edge once between rows of which one is among the other's `k` nearest (Euclidean), [2, E].
 
-    Of rows equally far, those that come first in the table are taken. From 100,000 dense rows on the search is
-    approximate: about one neighbour in fifty is not among the nearest.
+    Of rows equally far, those that come first in the table are taken. From 100,000 dense rows of more than six columns
+    on the search is approximate: about one neighbour in fifty is not among the nearest.
 
     Args:
         features: [N, d] numbers, dense or SciPy sparse.
         k: neighbours of each row, from 1 to N - 1.
     """
-    count = features.shape[0]
+    count, columns = features.shape
+    many = count >= APPROXIMATE_FROM and columns > _TREE_UP_TO
     if count <= BLOCKS_UP_TO or sp.issparse(features):
         pairs = by_blocks(features, k)
-    elif count >= APPROXIMATE_FROM and _installed("faiss"):
+    elif many and _installed("faiss"):
         pairs = by_index(features, k)
     else:
-        if count >= APPROXIMATE_FROM:
+        if many:
             warnings.warn(
                 f"finding the neighbours of {count:,} rows exactly takes time that grows with their square: "
                 "pip install 'gssc[ann]' for an approximate search",
