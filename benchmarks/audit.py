@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from gssc.audit import audit_run
-from gssc.audit.pairs import edge_numbers
+from gssc.trust.pairs import edge_numbers
 from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.data.noise import add_noise
