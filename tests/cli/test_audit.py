@@ -83,7 +83,7 @@ def test_an_existing_file_is_kept_unless_told(trained: Path, tmp_path: Path, cap
         (["run", "--out", "audit.csv", "--top", "0"], "--top is 0"),
         (["run", "--out", "audit.csv", "--seed", "-1"], "--seed is -1"),
         (["run", "--out", "audit.csv", "--graph", "none.npz"], "none.npz"),
-        (["missing", "--out", "audit.csv"], "missing is no run folder"),
+        (["missing", "--out", "audit.csv"], "missing is neither a run folder nor a saved classifier"),
     ],
 )
 def test_what_the_user_can_mend(trained: Path, tmp_path, monkeypatch, capsys, arguments, message: str) -> None:

@@ -33,6 +33,7 @@ COMMANDS = {
     "predict": Command("gssc.cli.predict", "classify feature rows with a trained model; needs no graph"),
     "export": Command("gssc.cli.export", "write a trained model as ONNX, for NumPy alone or for torch, with its card"),
     "audit": Command("gssc.cli.audit", "rank the edges and training labels of a graph by how doubtful they are"),
+    "plot": Command("gssc.cli.plot", "draw learning curves, errors, calibration, embeddings and edges of a run"),
     "bench": Command("gssc.cli.bench", "compare models, sparsifiers and noise, with every run kept in a store"),
     "serve": Command("gssc.cli.serve", "answer requests over HTTP with a trained model, with a page to try it on"),
     "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
