@@ -87,4 +87,5 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
         isolated=isolated_nodes(graph),
         featureless=featureless_nodes(graph.features),
         notes=notes,
+        confidence=None if graph.is_multilabel else probabilities.max(axis=1),
     )

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gssc import __version__
 from gssc.errors import GsscError
+from gssc.extras import missing_extra
 from gssc.names import nearest
 
 EXIT_USER_ERROR = 2
@@ -68,6 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except GsscError as error:
         return _complain(str(error))
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        return _complain(str(missing))
     except BrokenPipeError:
         # The reader of our output (`gssc data list | head`) has left; there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

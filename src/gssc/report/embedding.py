@@ -63,7 +63,16 @@ def embedding_map(
             if (labels == number).any():
                 middle = np.median(points[labels == number], axis=0)
                 box = {"facecolor": paper, "alpha": 0.75, "edgecolor": "none", "boxstyle": "round,pad=0.2"}
-                ax.text(*middle, shorten(name), ha="center", va="center", fontsize=9, fontweight="bold", bbox=box)
+                ax.text(
+                    middle[0],
+                    middle[1],
+                    shorten(name),
+                    ha="center",
+                    va="center",
+                    fontsize=9,
+                    fontweight="bold",
+                    bbox=box,
+                )
     ax.set_title(title)
     ax.set_aspect("equal", adjustable="datalim")
     ax.grid(False)

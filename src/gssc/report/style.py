@@ -17,8 +17,30 @@ Style = Literal["light", "dark"]
 
 # Ordered so that neighbours in the list differ in lightness as well as in hue.
 _COLOURS = {
-    "light": "#2563a8 #d9730d #2e8b57 #b8336a #6d4fc2 #8a6d1f #158f9c #7a7a7a #c0392b #5c7d0e".split(),
-    "dark": "#6ea8e6 #f2a154 #6cc792 #ec7fa9 #a994f0 #d3b75c #5cc6d0 #b0b0b0 #f08a80 #b5d46a".split(),
+    "light": [
+        "#2563a8",
+        "#d9730d",
+        "#2e8b57",
+        "#b8336a",
+        "#6d4fc2",
+        "#8a6d1f",
+        "#158f9c",
+        "#7a7a7a",
+        "#c0392b",
+        "#5c7d0e",
+    ],
+    "dark": [
+        "#6ea8e6",
+        "#f2a154",
+        "#6cc792",
+        "#ec7fa9",
+        "#a994f0",
+        "#d3b75c",
+        "#5cc6d0",
+        "#b0b0b0",
+        "#f08a80",
+        "#b5d46a",
+    ],
 }
 _INK = {"light": ("#1f2328", "#5b636d", "#d9dde2", "#ffffff"), "dark": ("#e6e8eb", "#a3abb5", "#3a4048", "#16191d")}
 
