@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.audit.pairs import edge_numbers
 from gssc.config import parse_config, read_settings
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.run import load_graph
+from gssc.trust.pairs import edge_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,8 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
     has_config, has_model = ((folder / name).is_file() for name in ("config.yaml", "model.json"))
     if not (has_config or has_model):
         raise GsscError(f"{folder} is neither a run folder nor a saved classifier: it has no config.yaml or model.json")
+    if not has_model and (folder / "metrics.json").is_file():
+        raise GsscError(f"{folder} holds no model that predicts from feature rows alone: its model needs the graph")
     if not has_model:
         raise GsscError(f"{folder} has no model yet: finish the run with gssc train --out {folder} --resume")
     model = DeployedModel.load(folder)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gssc.evaluate.calibration import expected_calibration_error
+from gssc.calibration import expected_calibration_error
 from gssc.report.style import new_axes, soft_colour
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gssc.evaluate.metrics import roc_auc
+from gssc.metrics import roc_auc
 from gssc.report.style import new_axes
 
 if TYPE_CHECKING:
