@@ -68,6 +68,11 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
+    add_settings(parser, arguments)
+
+
+def add_settings(parser: Any, arguments: Sequence[str]) -> None:
+    """One option per setting of the model and the sparsifier that the arguments name."""
     model = named("model", arguments) or DEFAULT_MODEL
     for name, section in sections(config_class(model), model, named("sparsifier", arguments)).items():
         parser.add_argument(f"--{name}", type=section)

@@ -72,6 +72,7 @@ class GAUG(Sparsifier):
 
     Settings = GAUGSettings
     trained_by = ("loss", "homophily")
+    reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: GAUGSettings, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)

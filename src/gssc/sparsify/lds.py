@@ -48,6 +48,7 @@ class LDS(Sparsifier):
 
     Settings = LDSSettings
     trained_by = ("validation", "homophily")
+    reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: LDSSettings, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)

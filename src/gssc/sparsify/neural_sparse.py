@@ -74,6 +74,7 @@ class NeuralSparse(Sparsifier):
 
     Settings = NeuralSparseSettings
     trained_by = ("loss", "homophily")
+    reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: NeuralSparseSettings, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)

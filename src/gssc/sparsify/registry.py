@@ -54,6 +54,9 @@ SPARSIFIERS = {
         "a learned edge predictor that also proposes new edges (GAUG-O)",
         "Zhao et al. 2021, arXiv:2006.06830",
     ),
+    "evidence": SparsifierEntry(
+        "evidence", "Evidence", "edges kept by how unlike random pairs they are, without labels", "this package"
+    ),
     "str_sparse": SparsifierEntry(
         "str_sparse", "STRSparse", "a learned probability for every edge, from its two ends' features", "GSSC, Eq. 5-6"
     ),

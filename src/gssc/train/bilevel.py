@@ -85,11 +85,11 @@ class BilevelTraining(Training):
         settings, started = self.config.sparsifier, time.perf_counter()
         training_way("str_contrast", settings.name)
         kind = sparsifier_class(settings.name)
-        if kind.trained_by and self.device.type != "cpu":
+        if kind.reads_features and self.device.type != "cpu":
             if not kind.any_device:
-                raise GsscError(f"{settings.name} trains on a CPU only: use --device cpu, or another sparsifier")
+                raise GsscError(f"{settings.name} works on a CPU only: use --device cpu, or another sparsifier")
             edges = edges.to(self.device)
-        rows = self.table.all() if kind.trained_by else torch.empty(self.table.shape[0], 0)
+        rows = self.table.all() if kind.reads_features else torch.empty(self.table.shape[0], 0)
         sparsifier = kind(rows, edges, settings, self.rng).to(self.device)
         self.seconds += time.perf_counter() - started
         return sparsifier

@@ -136,6 +136,7 @@ class Training(ABC):
     Args:
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings; ``config.model.name`` is the model.
+        best: what keeps the best epoch; by validation score or loss, as the settings have it, if left out.
 
     Attributes:
         Settings: the class of its settings.
@@ -149,7 +150,7 @@ class Training(ABC):
     judge: Judge
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
 
-    def __init__(self, graph: Graph, config: RunConfig):
+    def __init__(self, graph: Graph, config: RunConfig, best: BestEpoch | None = None):
         config.check()
         if len(graph.train) == 0:
             raise GsscError(
@@ -158,7 +159,7 @@ class Training(ABC):
         self.graph, self.config, self.task = graph, config, graph.task
         self.seen, self.seen_nodes = graph.training_view()
         self.rng = np.random.Generator(np.random.SFC64(config.train.seed))
-        self.best = BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
+        self.best = best or BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
         self.epoch = 0
         self.seconds = 0.0
 
