@@ -32,7 +32,7 @@ from gssc.evaluate.cell import Cell
 from gssc.evaluate.executor import LocalProcesses
 from gssc.graph import Graph
 from gssc.recipes import recipe_settings
-from gssc.train.bilevel import fit
+from gssc.result import fit
 
 FIRST_SEED = 100
 
@@ -78,11 +78,10 @@ def run(job: tuple[str, dict[str, Any], int, bool]) -> dict[str, Any]:
     config = parse_config(values)
     config.train.seed = seed
     started = time.perf_counter()
-    best = fit(graph, config).best.record
-    assert best is not None
-    assert np.isnan(best.test_accuracy)
+    best = fit(graph, config).best
+    assert np.isnan(best.test_score)
     seconds = time.perf_counter() - started
-    return {"val_accuracy": best.val_accuracy, "val_loss": best.val_loss, "epoch": best.epoch, "seconds": seconds}
+    return {"val_score": best.val_score, "val_loss": best.val_loss, "epoch": best.epoch, "seconds": seconds}
 
 
 def main() -> None:
@@ -134,7 +133,7 @@ def main() -> None:
                 if key not in ("dataset", "name")
             }
             print(
-                f"| {text} | {100 * mean['val_accuracy']:.2f} | {mean['val_loss']:.3f} | {mean['epoch']:.0f} "
+                f"| {text} | {100 * mean['val_score']:.2f} | {mean['val_loss']:.3f} | {mean['epoch']:.0f} "
                 f"| {mean['seconds']:.0f} | {len(runs)} |"
             )
 

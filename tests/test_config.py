@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import yaml
 
-from gssc.config import SECTIONS, Config, parse_config, read_settings
+from gssc.config import DEFAULT_MODEL, Config, parse_config, read_settings
 from gssc.config_checks import choices_of
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe, recipe_file, recipe_names
 
 ROOT = Path(__file__).parents[1]
+SECTIONS = Config.sections(DEFAULT_MODEL)
 
 
 def test_later_layers_win_and_the_rest_keeps_its_default() -> None:

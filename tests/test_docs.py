@@ -21,9 +21,10 @@ from pathlib import Path
 import pytest
 
 from gssc.cli.main import main
-from gssc.config import SECTIONS, Config
+from gssc.config import DEFAULT_MODEL, Config
 from gssc.data import DATASETS
 
+SECTIONS = Config.sections(DEFAULT_MODEL)
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -9,9 +9,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from docstring_parser import parse
 
-from gssc.config import RANGES, SECTIONS, parse_config
+from gssc.config import DEFAULT_MODEL, RANGES, Config, parse_config
 from gssc.data import DATASETS
 from gssc.recipes import PRESETS, preset_settings, recipe_names
+
+SECTIONS = Config.sections(DEFAULT_MODEL)
 
 
 def settings(section: str) -> str:

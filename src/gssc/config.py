@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
-from gssc.config_checks import check_section, choices_of, no_choice, refuse_unknown
+from gssc.config_checks import check_section, converted, refuse_unknown
 from gssc.errors import GsscError
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Settings = dict[str, Any]
 
@@ -44,6 +47,7 @@ class ModelConfig:
     """STR-Contrast, the MLP that is trained and later deployed (Sec. III-C of the paper).
 
     Args:
+        name: of the model; others have other settings, see ``gssc train --model NAME --help``.
         hidden: width F of every hidden layer.
         layers: number of hidden layers L; the deployed model is L + 1 matrix products.
         dropout: share of hidden units dropped in training, in steps of 1/256.
@@ -63,6 +67,7 @@ class ModelConfig:
         mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
     """
 
+    name: Literal["str_contrast"] = "str_contrast"
     hidden: int = 256
     layers: int = 2
     dropout: float = 0.5
@@ -209,8 +214,49 @@ class TrainConfig:
 
 
 @dataclass
-class Config:
-    """All settings of one run.
+class RunConfig:
+    """All settings of one run of any model. Each training has a subclass with the sections it needs."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    model: Any = None  # the settings of the model; its name is model.name
+    sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
+    train: Any = None  # the schedule
+
+    @classmethod
+    def sections(cls, model: str) -> dict[str, Any]:
+        """The class of each section for this model."""
+        return {section.name: section.default_factory for section in fields(cls)}
+
+    def check(self) -> None:
+        """Refuse names and values that cannot work, by name."""
+        sections = self.sections(getattr(self.model, "name", ""))
+        refuse_unknown("", vars(self), sections)
+        for section, kind in sections.items():
+            check_section(section, kind, getattr(self, section))
+        for place, (low, high) in RANGES.items():
+            section, name = place.split(".")
+            value = getattr(getattr(self, section, None), name, None)
+            if value is not None and not low <= value <= high:  # NaN fails too
+                limit = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high}"
+                raise GsscError(f"{place} is {value}; it must be {limit}")
+
+    @property
+    def total_epochs(self) -> int:
+        """Epochs of all phases, if none ends early."""
+        return int(self.train.epochs)
+
+    def shortened(self, epochs: int) -> Self:
+        """The same with at most this many epochs in each phase; 0 leaves it as it is."""
+        return replace(self, train=replace(self.train, epochs=min(self.train.epochs, epochs))) if epochs else self
+
+    def to_dict(self) -> Settings:
+        """As nested plain values, for YAML and JSON."""
+        return {section: _plain(settings) for section, settings in asdict(self).items()}
+
+
+@dataclass
+class Config(RunConfig):
+    """All settings of one run of GSSC.
 
     Example:
         >>> config = Config()
@@ -219,7 +265,6 @@ class Config:
         True
     """
 
-    data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
@@ -228,15 +273,7 @@ class Config:
 
     def check(self) -> None:
         """Refuse names and values that cannot work, by name."""
-        refuse_unknown("", vars(self), SECTIONS)
-        for section, kind in SECTIONS.items():
-            check_section(section, kind, getattr(self, section))
-        for place, (low, high) in RANGES.items():
-            section, name = place.split(".")
-            value = getattr(getattr(self, section), name)
-            if not low <= value <= high:  # NaN fails too
-                limit = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high}"
-                raise GsscError(f"{place} is {value}; it must be {limit}")
+        super().check()
         if self.train.epochs + self.train.warmup_epochs == 0:
             raise GsscError("train.epochs and train.warmup_epochs are both 0: nothing would be trained")
 
@@ -245,9 +282,86 @@ class Config:
         """Epochs of all phases, if none ends early."""
         return self.train.warmup_epochs + self.train.epochs + self.consolidate.epochs
 
-    def to_dict(self) -> Settings:
-        """As nested plain values, for YAML and JSON."""
-        return {section: _plain(settings) for section, settings in asdict(self).items()}
+    def shortened(self, epochs: int) -> Config:
+        """The same with at most this many epochs in each phase; 0 leaves it as it is."""
+        if not epochs:
+            return self
+        warmup, alternate = min(self.train.warmup_epochs, epochs), min(self.train.epochs, epochs)
+        train = replace(self.train, warmup_epochs=warmup, epochs=alternate)
+        consolidate = replace(self.consolidate, epochs=min(self.consolidate.epochs, epochs))
+        return replace(self, train=train, consolidate=consolidate)
+
+
+@dataclass
+class RivalTrainConfig:
+    """The schedule of a model that GSSC is compared with.
+
+    Args:
+        epochs: at most this many.
+        warmup_epochs: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
+        patience: epochs without a better validation result before stopping.
+        lr: learning rate.
+        weight_decay: L2 penalty; some models put it on part of their weights only.
+        select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
+        normalize: ``row`` divides each feature row by the sum of its absolute values, in training and in the
+            deployed model.
+        seed: every random choice follows from it.
+        threads: threads of the matrix products; part of what determines the exact result.
+    """
+
+    epochs: int = 300
+    warmup_epochs: int = 50
+    patience: int = 100
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    select: Literal["accuracy", "loss"] = "accuracy"
+    normalize: Literal["row", "none"] = "row"
+    seed: int = 0
+    threads: int = 1
+
+
+def _no_sparsifier() -> SparsifierConfig:
+    return SparsifierConfig(name="none")
+
+
+@dataclass
+class RivalConfig(RunConfig):
+    """All settings of one run of a model that GSSC is compared with; its own settings are those of its class."""
+
+    sparsifier: SparsifierConfig = field(default_factory=_no_sparsifier)
+    train: RivalTrainConfig = field(default_factory=RivalTrainConfig)
+
+    @classmethod
+    def sections(cls, model: str) -> dict[str, Any]:
+        """The class of each section; that of the model is made from the arguments of its class."""
+        from gssc.models.registry import model_settings  # needs torch
+
+        return {**super().sections(model), "model": model_settings(model), "sparsifier": SparsifierConfig}
+
+
+@dataclass
+class TeacherConfig:
+    """The teacher of a distilled model.
+
+    Args:
+        name: of a model that passes messages, see ``gssc bench --list``; it has the settings of its own paper.
+        max_epochs: at most this many; 0 for as many as its paper has.
+    """
+
+    name: str = "sage"
+    max_epochs: int = 0
+
+
+@dataclass
+class DistillConfig(RivalConfig):
+    """All settings of one run of a model that learns from a teacher."""
+
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
+
+    def shortened(self, epochs: int) -> Self:
+        """The same with at most this many epochs for teacher and student; 0 leaves it as it is."""
+        limited = super().shortened(epochs)
+        return replace(limited, teacher=replace(self.teacher, max_epochs=epochs)) if epochs else limited
 
 
 def _plain(value: Any) -> Any:
@@ -296,43 +410,50 @@ RANGES = {
     "train.threads": (1, 1024),
 }
 
-SECTIONS: dict[str, Any] = {section.name: section.default_factory for section in fields(Config)}
+DEFAULT_MODEL = "str_contrast"
 
 
-def parse_config(*layers: Settings) -> Config:
-    """Build a Config from nested settings; later layers win, unknown names and wrong types are refused.
+def parse_config(*layers: Settings) -> RunConfig:
+    """Build the settings of a run from nested values; later layers win, unknown names and wrong types are refused.
+
+    ``model.name`` decides which sections there are. It is that of GSSC if left out.
 
     >>> parse_config({"model": {"hidden": 64}}, {"model": {"layers": 3}}).model.hidden
     64
     """
-    merged: Settings = {name: {} for name in SECTIONS}
+    merged: Settings = {}
     for layer in layers:
-        refuse_unknown("", layer, SECTIONS)
         for name, values in layer.items():
             if not isinstance(values, dict):
                 raise GsscError(f"settings section {name!r} must hold named values, not {values!r}")
-            merged[name].update(values)
-    config = Config(**{name: _parse_section(name, values) for name, values in merged.items()})
+            merged.setdefault(name, {}).update(values)
+    model = merged.get("model", {}).get("name", DEFAULT_MODEL)
+    kind = config_class(model)
+    sections = kind.sections(model)
+    refuse_unknown("", merged, sections)
+    defaults = kind()
+    parsed = {
+        name: _parse_section(name, section, merged.get(name, {}), getattr(defaults, name) or section())
+        for name, section in sections.items()
+    }
+    config = kind(**parsed)
     config.check()
     return config
 
 
-def _parse_section(name: str, values: Settings) -> Any:
-    from jsonargparse import ArgumentError, ArgumentParser
+def config_class(model: str) -> type[RunConfig]:
+    """The class of settings of a model's training."""
+    if model == DEFAULT_MODEL:
+        return Config
+    from gssc.models.registry import model_entry
 
-    section = SECTIONS[name]
+    return DistillConfig if model_entry(model).uses else RivalConfig
+
+
+def _parse_section(name: str, section: Any, values: Settings, defaults: Any) -> Any:
+    """An instance of the section: the defaults with these values, each converted to the type of its field."""
     refuse_unknown(f"{name}.", values, section.__dataclass_fields__)
-    for key, value in values.items():
-        choices = choices_of(section, key)
-        if choices and value is not None and value not in choices:
-            raise no_choice(f"{name}.{key}", value, choices)
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument(f"--{name}", type=section)
-    try:
-        parsed = parser.parse_object({name: values})
-    except ArgumentError as error:
-        raise GsscError(f"wrong value in settings section {name!r}: {' '.join(str(error).split())}") from None
-    return section(**parsed[name].as_dict())
+    return replace(defaults, **{key: converted(f"{name}.{key}", section, key, value) for key, value in values.items()})
 
 
 def read_settings(path: str | Path) -> Settings:

@@ -67,3 +67,39 @@ def choices_of(section: Any, name: str) -> tuple[Any, ...]:
     hint = _hints(section)[name]
     kinds = [hint, *get_args(hint)]
     return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+
+
+def converted(place: str, section: Any, name: str, value: Any) -> Any:
+    """A value as YAML or a command line gives it, as the type its setting wants.
+
+    Text that is a number becomes one (YAML takes ``5e-4`` for text), as does a whole number where any will do. What
+    cannot be converted is refused by name.
+    """
+    choices, hint = choices_of(section, name), _hints(section)[name]
+    types = [kind for kind in (hint, *get_args(hint)) if kind in KINDS]
+    if choices:
+        numbers = [choice for choice in choices if str(choice) == value]
+        value = numbers[0] if numbers else value
+        if (value is None and NoneType in types) or value in choices:
+            return value
+        raise no_choice(place, value, choices)
+    if isinstance(value, str) and str not in types:
+        value = _number(value)
+    if float in types and _is_of(int, value):
+        return float(value)
+    if not any(_is_of(kind, value) for kind in types):
+        wanted = " or ".join(KINDS[kind][1] for kind in types)
+        raise GsscError(f"{place} is {value!r}; it must be {wanted}")
+    return value.item() if hasattr(value, "item") else value
+
+
+def _number(text: str) -> Any:
+    """The number or truth value that a text stands for, or the text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import networkx
     import torch_geometric.data
 
+    from gssc.tasks import Task
+
 __all__ = ["Cleaning", "Graph", "SETTINGS"]
 
 SETTINGS = ("transductive", "inductive", "cold-start")
@@ -131,6 +133,13 @@ class Graph:
     @property
     def is_multilabel(self) -> bool:
         return self.labels.ndim == 2
+
+    @property
+    def task(self) -> Task:
+        """What is predicted for each node; see :mod:`gssc.tasks`."""
+        from gssc.tasks import node_task  # needs torch, which a graph does not
+
+        return node_task(self.labels, self.num_classes)
 
     @property
     def num_classes(self) -> int:

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from gssc.config import SparsifierConfig
 from gssc.errors import GsscError
 from gssc.evaluate.cell import Cell, cells, key_of
 from gssc.evaluate.code_version import _meaning, code_version
@@ -13,7 +12,7 @@ from gssc.sparsify.registry import SPARSIFIERS
 
 
 def key(cell: Cell, **settings) -> str:
-    return key_of(cell.identity(SparsifierConfig(name=cell.sparsifier, **settings)))
+    return key_of(cell.identity(settings))
 
 
 def test_the_cross_product_leaves_out_impossible_pairs_and_says_why():
@@ -86,7 +85,7 @@ def test_the_key_depends_on_everything_that_determines_the_result():
 def test_a_model_of_its_own_code_and_settings():
     codes = {code_version(f"gssc.models.{entry.module}") for entry in MODELS.values()}
     assert len(codes) == len(MODELS)
-    teacher = Cell("glnn", "none", "cora").identity(SparsifierConfig(name="none"))
+    teacher = Cell("glnn", "none", "cora").identity({})
     assert teacher["settings"]["teacher"]
 
 
@@ -118,5 +117,5 @@ def test_a_split_that_is_drawn_is_drawn_by_the_seed(monkeypatch):
     )
     for dataset in ("cora:per-class:5", "cora", "csbm"):
         with pytest.raises(ZeroDivisionError):
-            Cell("gcn", "none", dataset, seed=4).run(SparsifierConfig(name="none"))
+            Cell("gcn", "none", dataset, seed=4).run({})
     assert asked == [4, 0, 4]

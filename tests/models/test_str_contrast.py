@@ -18,10 +18,12 @@ from gssc.features import FeatureTable
 from gssc.models.blocks import Block, dropout_mask
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
 from gssc.models.str_contrast import STRContrast
+from gssc.tasks import Classes
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch, EdgeBatches
 
 NODES, FEATURES, CLASSES = 12, 5, 3
+TASK = Classes(3)
 SMALL = ModelConfig(hidden=6, dropout=0.0)
 MIX_AT = ("first", "last")
 MIX_BY = ("own_net", "vector", "random", "off")
@@ -170,7 +172,7 @@ def test_a_floor_of_one_is_the_neighbour_itself():
 def test_a_learnable_beta_learns(mix_by: str, learned: bool, mix_at: str):
     model, batch = a_model(replace(SMALL, mix_by=mix_by, mix_at=mix_at)), a_batch()
     out = model(batch, rng())
-    losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean().backward()
+    losses.pair_smoothness(TASK, out.endpoints, out.mixed, out.negatives).mean().backward()
     mixing = {name: p for name, p in model.named_parameters() if name.startswith("mix")}
     assert bool(mixing) == learned
     for name in ("mix.attention", "mix.linear.weight", "mix_vector.weight"):
@@ -206,8 +208,8 @@ def test_every_architecture_gives_every_logit_the_losses_need(
         assert out.negatives is None
     else:
         assert out.negatives.shape == (10, CLASSES)
-    loss = losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean()
-    (loss + losses.classification(out.endpoints, out.mixed, batch.labels)).backward()
+    loss = losses.pair_smoothness(TASK, out.endpoints, out.mixed, out.negatives).mean()
+    (loss + losses.classification(TASK, out.endpoints, out.mixed, batch.labels)).backward()
     for name, parameter in model.named_parameters():
         if name not in ("mix.linear.bias",):  # batch norm takes every constant away again
             assert parameter.grad is not None, name
@@ -220,7 +222,7 @@ def test_sparse_and_dense_features_train_alike(mix_at: str, head_blocks: str):
     for sparse in (False, True):
         model = a_model(replace(SMALL, mix_at=mix_at, head_blocks=head_blocks, dropout=0.5))
         out = model(a_batch(sparse=sparse), rng())
-        losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean().backward()
+        losses.pair_smoothness(TASK, out.endpoints, out.mixed, out.negatives).mean().backward()
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     assert gradients[0].keys() == gradients[1].keys()
     for name, dense in gradients[0].items():

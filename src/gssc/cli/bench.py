@@ -114,7 +114,7 @@ def run_sweep(args: Any, store: Any) -> list[dict[str, Any]]:
         console.print(Text.assemble(("left out ", "yellow"), reason))
     if not made:
         raise GsscError("nothing is left to run: " + "; ".join(refused.values()))
-    settings = args.sparsifier or SparsifierConfig()
+    settings = vars(args.sparsifier) if args.sparsifier else {}
     sweep = Sweep(made, store, LocalProcesses(run_job, args.jobs), settings, again=args.rerun, retry=args.retry)
     console.print(
         f"{len(made)} runs, {len(made) - len(sweep.missing)} of them in {args.store} already; "

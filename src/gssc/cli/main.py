@@ -2,6 +2,8 @@
 
 A command is one module with two functions, ``add_arguments(parser)`` and ``run(args)``, and, if it likes, a text
 ``EXAMPLES`` for the end of its help; with ``DEFAULTS_IN_ARGS = False`` it gets only the options that were typed.
+With ``SETTINGS_BY_ARGUMENTS = True`` its options depend on the arguments: it has a function ``expanded(arguments)``
+that rewrites them, and ``add_arguments(parser, arguments)`` gets the result.
 Only the chosen command's module is imported, so ``gssc --help`` is quick.
 """
 
@@ -103,7 +105,11 @@ def _run(name: str, arguments: list[str]) -> None:
     parser = CommandParser(
         prog=f"gssc {name}", description=f"{COMMANDS[name].summary}.", epilog=getattr(module, "EXAMPLES", None)
     )
-    module.add_arguments(parser)
+    if getattr(module, "SETTINGS_BY_ARGUMENTS", False):
+        arguments = module.expanded(arguments)
+        module.add_arguments(parser, arguments)
+    else:
+        module.add_arguments(parser)
     # A command with layered settings wants only what the user typed: the rest comes from recipe and preset.
     module.run(parser.parse_args(arguments, defaults=getattr(module, "DEFAULTS_IN_ARGS", True)))
 

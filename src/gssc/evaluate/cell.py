@@ -8,10 +8,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import SparsifierConfig
+from gssc.config import RunConfig, Settings
 from gssc.data.entry import Dataset
 from gssc.data.fetch import fetch
 from gssc.data.load import find_dataset, load_dataset
@@ -22,11 +21,12 @@ from gssc.files import sha256
 from gssc.graph import SETTINGS, Graph
 from gssc.models.registry import model_entry
 from gssc.names import nearest
+from gssc.recipes import config_for
 from gssc.sparsify.registry import SPARSIFIERS
 from gssc.train.pairing import training_way
 
 if TYPE_CHECKING:
-    from gssc.train.outcome import Outcome
+    from gssc.train.training import Outcome
 
 SPLITS = "gssc.data.splits"
 DRAWN = r"(per-class|ratio):"
@@ -86,21 +86,25 @@ class Cell:
             return replace(self, setting="inductive")
         return self
 
-    def settings(self, sparsifier: SparsifierConfig) -> dict[str, Any]:
-        """Everything but data and code that determines the result."""
+    def config(self, typed: Settings) -> RunConfig:
+        """All settings of the run: the model's own for this data set, under what was typed for the sparsifier."""
         dataset, split = self.data
-        return dict(self._loop().settings_of(self.model, dataset.name, split, sparsifier, self.seed))
+        given = {"sparsifier": {**typed, "name": self.sparsifier}, "train": {"seed": self.seed}}
+        return config_for(self.model, dataset.name, split, given).shortened(self.max_epochs)
 
-    def _loop(self) -> Any:
-        return import_module(f"gssc.train.{model_entry(self.model).loop}")
+    def settings(self, typed: Settings) -> dict[str, Any]:
+        """Everything but data and code that determines the result."""
+        settings = self.config(typed).to_dict()
+        del settings["data"]
+        return settings
 
-    def identity(self, sparsifier: SparsifierConfig) -> dict[str, Any]:
+    def identity(self, typed: Settings) -> dict[str, Any]:
         """What the key is a digest of."""
         dataset, split = self.data
         model, sparse = model_entry(self.model), SPARSIFIERS[self.sparsifier]
         models = [model, *map(model_entry, model.uses)]
         modules = [f"gssc.models.{each.module}" for each in models]
-        modules += [f"gssc.sparsify.{sparse.module}", f"gssc.train.{model.loop}", dataset.load.__module__, SPLITS]
+        modules += [f"gssc.sparsify.{sparse.module}", model.loop, dataset.load.__module__, SPLITS]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
             modules.append("gssc.data.noise")
         return {
@@ -108,7 +112,7 @@ class Cell:
             "split": split,
             "data": data_checksum(dataset),
             "code": code_version(*modules),
-            "settings": self.settings(sparsifier),
+            "settings": self.settings(typed),
         }
 
     def clean_graph(self) -> Graph:
@@ -119,11 +123,13 @@ class Cell:
         seed = self.seed if drawn else 0
         return load_dataset(dataset.name, split=None if generated else split, seed=seed, setting=self.setting)
 
-    def run(self, sparsifier: SparsifierConfig) -> tuple[Outcome, dict[str, Any]]:
+    def run(self, typed: Settings) -> tuple[Outcome, dict[str, Any]]:
         """Train it; returns how it went and what the noise really was."""
+        from gssc.result import fit
+
         noises = {"label": self.label_noise, "structure": self.structure_noise, "features": self.feature_noise}
         graph, noise = add_noise(self.clean_graph(), **noises, seed=self.seed)
-        return self._loop().fit_model(self.model, graph, sparsifier, self.seed, max_epochs=self.max_epochs), noise
+        return fit(graph, self.config(typed)).outcome, noise
 
 
 def cells(

@@ -13,7 +13,7 @@ import gssc
 ROOT = Path(gssc.__file__).parent
 # Rooms whose code decides what training computes; the command line, the store and the like do not.
 DECISIVE = (
-    *("gssc.models", "gssc.sparsify", "gssc.train", "gssc.features", "gssc.graph", "gssc.evaluate.metrics"),
+    *("gssc.models", "gssc.sparsify", "gssc.train", "gssc.features", "gssc.graph", "gssc.metrics", "gssc.tasks"),
     *("gssc.data.checks", "gssc.data.labels", "gssc.data.neighbours", "gssc.data.noise", "gssc.data.splits"),
 )
 

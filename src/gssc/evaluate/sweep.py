@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
-from gssc.config import SparsifierConfig
+from gssc.config import Settings
 from gssc.evaluate.cell import Cell, key_of
 from gssc.evaluate.executor import Executor, LocalProcesses
 from gssc.evaluate.store import Store
@@ -24,7 +24,7 @@ class Job:
     """A cell with the settings of its sparsifier and the name of its row."""
 
     cell: Cell
-    sparsifier: SparsifierConfig
+    typed: Settings = field(default_factory=dict, hash=False)
     key: str = ""
     identity: dict[str, Any] = field(default_factory=dict, hash=False)
 
@@ -37,7 +37,7 @@ class Sweep:
         cells: what to run.
         store: where results are kept.
         executor: where runs happen; processes of this machine if left out.
-        sparsifier: settings of the sparsifiers, apart from their name.
+        typed: settings of the sparsifiers that replace the models' own.
         again: run finished cells again.
         retry: run cells again that failed.
     """
@@ -45,7 +45,7 @@ class Sweep:
     cells: Sequence[Cell]
     store: Store
     executor: Executor = field(default_factory=lambda: LocalProcesses(run_job))
-    sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
+    typed: Settings = field(default_factory=dict)
     again: bool = False
     retry: bool = False
 
@@ -55,9 +55,8 @@ class Sweep:
         self.missing = [job for job in self.jobs if self._wanted(known.get(job.key))]
 
     def _job(self, cell: Cell) -> Job:
-        settings = SparsifierConfig(**{**vars(self.sparsifier), "name": cell.sparsifier})
-        identity = cell.identity(settings)
-        return Job(cell, settings, key_of(identity), identity)
+        identity = cell.identity(self.typed)
+        return Job(cell, self.typed, key_of(identity), identity)
 
     def _wanted(self, status: str | None) -> bool:
         return self.again or status is None or (status == "failed" and self.retry)
@@ -124,10 +123,10 @@ def run_job(job: Job) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     _forget_peak_memory()
-    outcome, noise = job.cell.run(job.sparsifier)
+    outcome, noise = job.cell.run(job.typed)
     return {
-        "val_accuracy": outcome.val_accuracy,
-        "test_accuracy": outcome.test_accuracy,
+        "val_accuracy": outcome.val_score,
+        "test_accuracy": outcome.test_score,
         "seconds": round(outcome.seconds, 3),
         "epochs": outcome.epochs,
         "edges_kept": outcome.edges_kept,
@@ -139,7 +138,7 @@ def run_job(job: Job) -> dict[str, Any]:
 
 def row_of(job: Job, result: dict[str, Any] | None, error: str | None) -> dict[str, Any]:
     """A row of the store."""
-    from gssc.evaluate.versions import versions
+    from gssc.versions import versions
 
     identity = job.identity
     names = ("split", "data", "code")

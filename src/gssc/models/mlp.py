@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.models.base import NodeModel, Recipe
+from gssc.models.base import NodeModel, Recipe, folded
 from gssc.models.dropout import drop, drop_entries
 
 
@@ -45,3 +46,7 @@ class MLP(NodeModel):
         """Logits of the rows; the edges are not looked at."""
         hidden = F.relu(self.first(drop_entries(rows, self.input_dropout, self.training)))
         return self.second(drop(hidden, self.dropout, self.training))
+
+    def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Its two linear maps."""
+        return [folded(self.first.weight.T, self.first.bias), folded(self.second.weight, self.second.bias)]

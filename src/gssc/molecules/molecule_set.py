@@ -10,6 +10,7 @@ import numpy as np
 
 from gssc.data.labels import clean_index, refuse_overlap
 from gssc.errors import GsscError
+from gssc.tasks import MultiLabel, Regression, Task
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class MoleculeSet:
         """Whether some known target is neither 0 nor 1."""
         known = self.targets[~np.isnan(self.targets)]
         return bool(((known != 0) & (known != 1)).any())
+
+    @property
+    def task(self) -> Task:
+        """What is predicted: binary targets or measurements."""
+        return Regression(self.num_targets) if self.is_regression else MultiLabel(self.num_targets)
 
     @property
     def molecule_of_atom(self) -> np.ndarray:

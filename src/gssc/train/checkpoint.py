@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
@@ -15,50 +14,58 @@ from torch import Tensor, nn
 from gssc.errors import GsscError
 from gssc.files import atomic_write
 
-State = dict[str, dict[str, Tensor]]
+State = dict[str, Any]  # nested dicts and lists of tensors and of plain values that JSON can hold
 
 
-def save_checkpoint(path: Path, tensors: State, notes: dict[str, Any]) -> None:
-    """Write named groups of tensors and JSON-able notes as one file."""
-    flat = {f"{group}/{name}": value.contiguous() for group, named in tensors.items() for name, value in named.items()}
+def save_checkpoint(path: Path, state: State) -> None:
+    """Write a nested state as one file."""
+    tensors: dict[str, Tensor] = {}
+    outline = json.dumps(_outline(state, tensors))
     with atomic_write(path) as temporary:
-        temporary.write_bytes(save(flat, metadata={"notes": json.dumps(notes)}))
+        temporary.write_bytes(save(tensors, metadata={"outline": outline}))
 
 
-def load_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
+def load_checkpoint(path: Path) -> State:
     """Read back what :func:`save_checkpoint` wrote."""
-    tensors: State = {}
     try:
         with safe_open(path, framework="pt") as file:
-            notes = json.loads((file.metadata() or {})["notes"])
-            for key in file.keys():  # noqa: SIM118 - not a dict
-                group, name = key.split("/", 1)
-                tensors.setdefault(group, {})[name] = file.get_tensor(key)
+            outline = json.loads((file.metadata() or {})["outline"])
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+        state: State = _filled(outline, tensors)
     except Exception as error:
         raise GsscError(
             f"{path} is not a checkpoint that can be read ({error}); start over with --overwrite"
         ) from error
-    return tensors, notes
+    return state
+
+
+def _outline(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """The state with every tensor replaced by a number and put aside. Dicts become pairs, so keys keep their type."""
+    if isinstance(value, Tensor):
+        number = str(len(tensors))
+        tensors[number] = value.detach().contiguous().clone()  # the format refuses shared memory
+        return {"tensor": number}
+    if isinstance(value, dict):
+        return {"dict": [[key, _outline(inner, tensors)] for key, inner in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"list": [_outline(inner, tensors) for inner in value]}
+    return value
+
+
+def _filled(outline: Any, tensors: dict[str, Tensor]) -> Any:
+    if not isinstance(outline, dict):
+        return outline
+    ((kind, content),) = outline.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "dict":
+        return {key: _filled(inner, tensors) for key, inner in content}
+    return [_filled(inner, tensors) for inner in content]
 
 
 def module_state(module: nn.Module) -> dict[str, Tensor]:
     """A copy of a module's weights and buffers."""
     return {name: value.clone() for name, value in module.state_dict().items()}
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Adam's moments and step counts as named tensors."""
-    state = optimizer.state_dict()["state"]
-    return {f"{index}.{name}": value.clone() for index, entry in state.items() for name, value in entry.items()}
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Give an optimiser the moments of :func:`optimizer_state` back."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        index, name = key.split(".", 1)
-        state.setdefault(int(index), {})[name] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def rng_state(rng: np.random.Generator) -> Any:

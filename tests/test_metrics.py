@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gssc.evaluate.metrics import accuracy, edge_homophily, log_loss, quality, roc_auc
+from gssc.metrics import accuracy, edge_homophily, log_loss, rmse, roc_auc
 
 LABELS = np.array([0, 1, -1, 1])
 SCORES = np.array([[2.0, 0.0], [1.0, 3.0], [9.0, 0.0], [4.0, 0.0]])
@@ -70,10 +70,9 @@ def test_roc_auc_is_the_chance_that_a_positive_outranks_a_negative(rows: list[tu
     assert area == pytest.approx(wins / (len(positive) * len(negative)))
 
 
-def test_quality_follows_the_kind_of_target():
-    assert quality(SCORES, LABELS) == accuracy(SCORES, LABELS)
-    targets = np.array([[0.0], [1.0], [0.0], [1.0]])
-    assert quality(SCORES[:, 1:], targets) == roc_auc(SCORES[:, 1:], targets)
+def test_rmse_by_hand_over_known_targets():
+    assert rmse(np.array([[1.0, 5.0], [4.0, 2.0]]), np.array([[1.0, 2.0], [np.nan, 2.0]])) == pytest.approx(3**0.5)
+    assert np.isnan(rmse(np.ones((1, 1)), np.full((1, 1), np.nan)))
 
 
 def test_edge_homophily_by_hand():

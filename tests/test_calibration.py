@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from gssc.evaluate.calibration import GREATEST, LEAST, expected_calibration_error, fit_temperature
+from gssc.calibration import GREATEST, LEAST, expected_calibration_error, fit_temperature
 
 
 def two_class(confidence: list[float]) -> np.ndarray:

@@ -37,9 +37,16 @@ def roc_auc(scores: np.ndarray, targets: np.ndarray) -> float:
     return float(np.mean(areas)) if areas else float("nan")
 
 
-def quality(scores: np.ndarray, labels: np.ndarray) -> float:
-    """What a model is judged by: accuracy for classes, ROC-AUC for multi-label targets."""
-    return roc_auc(scores, labels) if labels.ndim == 2 else accuracy(scores, labels)
+def rmse(predicted: np.ndarray, targets: np.ndarray) -> float:
+    """Root mean squared error over known targets (not NaN); NaN if there are none.
+
+    >>> rmse(np.array([[1.0], [2.0], [9.0]]), np.array([[1.0], [4.0], [np.nan]])).__round__(4)  # sqrt((0 + 4) / 2)
+    1.4142
+    """
+    known = ~np.isnan(targets)
+    if not known.any():
+        return float("nan")
+    return float(np.sqrt(np.square(predicted[known].astype(np.float64) - targets[known]).mean()))
 
 
 def log_loss(logits: np.ndarray, labels: np.ndarray) -> float:
