@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gssc.evaluate.metrics import roc_auc
 from gssc.molecules.molecule_set import MoleculeSet
 
 MOST_WEIGHT = 20.0
@@ -44,6 +43,7 @@ class GraphObjective:
     """
 
     def __init__(self, molecules: MoleculeSet, balance: bool = True):
+        self.task = molecules.task
         self.regression = molecules.is_regression
         seen = molecules.targets[molecules.train].astype(np.float64)
         known = ~np.isnan(seen)
@@ -52,13 +52,10 @@ class GraphObjective:
         self.mean = totals / np.maximum(counts, 1)
         spread = np.sqrt(np.where(known, (seen - self.mean) ** 2, 0).sum(0) / np.maximum(counts, 1))
         self.scale = np.where(spread > 0, spread, 1.0)
-        weight = np.where(totals > 0, (counts - totals) / np.maximum(totals, 1), 1.0) if balance else np.ones(len(totals))
+        weight = (
+            np.where(totals > 0, (counts - totals) / np.maximum(totals, 1), 1.0) if balance else np.ones(len(totals))
+        )
         self.positive_weight = torch.from_numpy(np.clip(weight, 1 / MOST_WEIGHT, MOST_WEIGHT).astype(np.float32))
-
-    @property
-    def metric(self) -> str:
-        """Name of what :meth:`score` returns."""
-        return "negative_rmse" if self.regression else "roc_auc"
 
     def wanted(self, targets: np.ndarray) -> Tensor:
         """Return targets as the loss takes them: measured ones standardised."""
@@ -83,9 +80,5 @@ class GraphObjective:
         return 1 / (1 + np.exp(-np.clip(logits, -60, 60)))
 
     def score(self, logits: np.ndarray, targets: np.ndarray) -> float:
-        """Return ROC-AUC averaged over targets with both classes, or minus the root mean squared error."""
-        if not self.regression:
-            return roc_auc(logits, targets)
-        known = ~np.isnan(targets)
-        errors = (self.outputs(logits) - targets)[known]
-        return -float(np.sqrt((errors**2).mean())) if known.any() else float("nan")
+        """Return the task's metric: ROC-AUC averaged over targets with both classes, or the negative RMSE."""
+        return self.task.score(self.outputs(logits) if self.regression else logits, targets)

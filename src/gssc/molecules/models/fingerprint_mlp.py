@@ -22,21 +22,21 @@ class Settings:
         radius, columns: of the fingerprints.
         hidden: width of the two hidden layers.
         dropout: of hidden units.
-        schedule: see :class:`gssc.molecules.training.Schedule`.
+        train: see :class:`gssc.molecules.training.Schedule`.
     """
 
     radius: int = 2
     columns: int = 2048
     hidden: int = 256
     dropout: float = 0.5
-    schedule: Schedule = field(default_factory=lambda: Schedule(epochs=30, weight_decay=1e-4))
+    train: Schedule = field(default_factory=lambda: Schedule(epochs=30, weight_decay=1e-4))
 
 
 class FingerprintMLPTraining(MoleculeTraining):
     """Trains the MLP on the logarithm of counts."""
 
     def build(self) -> None:
-        settings = self.settings
+        settings = self.config
         self.rows = morgan_counts(self.molecules.smiles, settings.radius, settings.columns)
         self.rows.data = np.log1p(self.rows.data)
         width = settings.hidden

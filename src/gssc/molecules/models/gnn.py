@@ -18,13 +18,13 @@ class Settings:
 
     Args:
         width, layers, dropout: of the encoder.
-        schedule: see :class:`gssc.molecules.training.Schedule`.
+        train: see :class:`gssc.molecules.training.Schedule`.
     """
 
     width: int = 128
     layers: int = 3
     dropout: float = 0.2
-    schedule: Schedule = field(default_factory=Schedule)
+    train: Schedule = field(default_factory=Schedule)
 
 
 class GraphClassifier(nn.Module):
@@ -46,7 +46,7 @@ class GCNTraining(MoleculeTraining):
     kind = "gcn"
 
     def build(self) -> None:
-        settings = self.settings
+        settings = self.config
         encoder = GraphEncoder(self.kind, settings.width, settings.layers, settings.dropout)
         self.model = GraphClassifier(encoder, self.molecules.num_targets)
 

@@ -12,7 +12,7 @@ The keep probability of a bond depends on its two atom rows alone, so it is comp
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,13 +22,15 @@ from gssc.config import ModelConfig, SparsifierConfig
 from gssc.features import SparseRows
 from gssc.molecules.atom_rows import AtomRows, RowFormat
 from gssc.molecules.batches import MoleculeBatch
-from gssc.molecules.training import MoleculeEpoch, MoleculeTraining, Schedule
+from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
 from gssc.models.str_contrast import STRContrast
 from gssc.sparsify.relaxed import sample_edges
 from gssc.sparsify.str_sparse import STRSparse
+from gssc.tasks import Classes
 from gssc.train.batches import EdgeBatch
-from gssc.train.checkpoint import module_state, optimizer_state, restore_optimizer
+from gssc.train.checkpoint import State
 from gssc.train.losses import homophily_ratio, pair_smoothness
+from gssc.train.optimize import descend
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Settings:
         sparsify: learn which bonds to train on; off keeps every bond (the ablation).
         warmup: epochs on all bonds before the sparsifier begins.
         alpha, temperature, sparsifier_lr: of STR-Sparse (Eq. 5 and 6).
-        schedule: see :class:`gssc.molecules.training.Schedule`.
+        train: see :class:`gssc.molecules.training.Schedule`.
     """
 
     hidden: int = 128
@@ -67,7 +69,7 @@ class Settings:
     alpha: float = 0.3
     temperature: float = 0.5
     sparsifier_lr: float = 0.01
-    schedule: Schedule = field(default_factory=Schedule)
+    train: Schedule = field(default_factory=Schedule)
 
 
 class AtomClassifier(nn.Module):
@@ -103,7 +105,7 @@ class GSSCTraining(MoleculeTraining):
     model: AtomClassifier
 
     def build(self) -> None:
-        settings, molecules = self.settings, self.molecules
+        settings, molecules = self.config, self.molecules
         self.rows = AtomRows(molecules, RowFormat(settings.radius, settings.columns))
         self.model = AtomClassifier(self.rows.matrix.shape[1], molecules.num_targets, settings)
         bonds = np.sort(self.rows.of_atom[molecules.bonds], axis=0)  # which rows each bond joins
@@ -115,8 +117,8 @@ class GSSCTraining(MoleculeTraining):
         config = SparsifierConfig(alpha=settings.alpha, temperature=settings.temperature, score="mean", hidden=64)
         self.sparsifier = STRSparse(SparseRows(self.rows.matrix), self.row_pairs, config, self.rng)
         self.sparsifier_optimizer = torch.optim.Adam(self.sparsifier.parameters(), lr=settings.sparsifier_lr)
-        self.keep = np.ones(len(key), dtype=np.float32)  # probability of each pair, as of the last epoch
-        self.pair_count = settings.pairs
+        self.keep = KeepProbability(len(key))
+        self.clusters = Classes(settings.embedding)  # what head f predicts of an atom
 
     def _bonds_of(self, index: np.ndarray) -> np.ndarray:
         mask = np.zeros(len(self.molecules), dtype=bool)
@@ -135,14 +137,14 @@ class GSSCTraining(MoleculeTraining):
 
     def batch_loss(self, batch: MoleculeBatch) -> Tensor:
         loss = super().batch_loss(batch)
-        if self.settings.smoothness_weight > 0 and (pairs := self.drawn_pairs(batch)) is not None:
-            loss = loss + self.settings.smoothness_weight * self.smoothness(pairs)
+        if self.config.smoothness_weight > 0 and (pairs := self.drawn_pairs(batch)) is not None:
+            loss = loss + self.config.smoothness_weight * self.smoothness(pairs)
         return loss
 
     def drawn_pairs(self, batch: MoleculeBatch) -> EdgeBatch | None:
         """Return a sample of the batch's bonds that STR-Sparse keeps this time, as a batch of training pairs."""
-        kept = self.rng.random(len(batch.bond_index)) < self.keep[self.pair_of_bond[batch.bond_index]]
-        chosen = self.rng.permutation(np.flatnonzero(kept))[: self.pair_count]
+        kept = self.rng.random(len(batch.bond_index)) < self.keep.probability[self.pair_of_bond[batch.bond_index]]
+        chosen = self.rng.permutation(np.flatnonzero(kept))[: self.config.pairs]
         if len(chosen) < 2:
             return None
         ends = self.rows.of_atom[batch.atoms][batch.bonds.numpy()[:, chosen]]
@@ -162,47 +164,53 @@ class GSSCTraining(MoleculeTraining):
     def smoothness(self, pairs: EdgeBatch) -> Tensor:
         """Return L_smooth of Eq. 9 to 11 on atom embeddings."""
         out = self.model.atoms(pairs, self.rng)
-        return pair_smoothness(out.endpoints, out.mixed, out.negatives, self.settings.negative_weight).mean()
+        return pair_smoothness(
+            self.clusters, out.endpoints, out.mixed, out.negatives, self.config.negative_weight
+        ).mean()
 
     @torch.no_grad()
     def pseudo_labels(self) -> Tensor:
         """Return the largest entry of each atom row's embedding, [U]."""
         return self.averaged.model.atoms.predict(SparseRows(self.rows.matrix)).argmax(1)
 
-    def end_of_epoch(self, record: MoleculeEpoch) -> None:
+    def end_of_pass(self, step: MoleculeStep) -> None:
         """One step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
         labels = self.pseudo_labels()
         agree = (labels[self.row_pairs[0]] == labels[self.row_pairs[1]]).float()[self.train_pairs]
-        record.phase = "warm-up"
+        step.phase = "warm-up"
         kept = torch.ones(len(self.train_pairs))
-        if self.settings.sparsify and self.epoch >= self.settings.warmup and len(self.train_pairs):
-            record.phase = "alternate"
+        if self.config.sparsify and self.epoch >= self.config.warmup and len(self.train_pairs):
+            step.phase = "alternate"
             probability = self.sparsifier.keep_probability()
-            weights = sample_edges(probability[self.train_pairs], self.settings.temperature, "logistic", self.rng)
+            weights = sample_edges(probability[self.train_pairs], self.config.temperature, "logistic", self.rng)
             loss = homophily_ratio(weights, agree)
-            self.sparsifier_optimizer.zero_grad()
             if loss.requires_grad:
-                loss.backward()
-                self.sparsifier_optimizer.step()
+                descend(loss, self.sparsifier_optimizer)
             kept = weights.detach()
-            self.keep = self.sparsifier.keep_probability().detach().numpy()
-        record.bonds_kept = float(kept.mean())
-        record.agreement = float((kept * agree).sum() / kept.sum().clamp(min=1))
+            self.keep.probability = self.sparsifier.keep_probability().detach().numpy()
+        step.notes["edges_kept"] = int(kept.sum())
+        step.notes["pseudo_homophily"] = float((kept * agree).sum() / kept.sum().clamp(min=1))
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all bonds of the set [2, E] and the keep probability of each."""
-        return self.molecules.bonds, self.keep[self.pair_of_bond]
+        return self.molecules.bonds, self.keep.probability[self.pair_of_bond]
 
-    def state_dict(self) -> dict[str, object]:
-        return {
-            **super().state_dict(),
-            "sparsifier": module_state(self.sparsifier),
-            "sparsifier_optimizer": optimizer_state(self.sparsifier_optimizer),
-            "keep": {"probability": torch.from_numpy(self.keep.copy())},
-        }
+    def components(self) -> dict[str, Any]:
+        """The parts that have a state."""
+        own = {"sparsifier": self.sparsifier, "sparsifier_optimizer": self.sparsifier_optimizer, "keep": self.keep}
+        return {**super().components(), **own}
 
-    def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
-        super().load_state_dict(state)
-        self.sparsifier.load_state_dict(state["sparsifier"])
-        restore_optimizer(self.sparsifier_optimizer, state.get("sparsifier_optimizer", {}))
-        self.keep = state["keep"]["probability"].numpy().copy()
+
+class KeepProbability:
+    """The keep probability of each pair of atom rows as of the last epoch; all ones before the sparsifier begins."""
+
+    def __init__(self, pairs: int):
+        self.probability = np.ones(pairs, dtype=np.float32)
+
+    def state_dict(self) -> State:
+        """The probabilities."""
+        return {"probability": torch.from_numpy(self.probability.copy())}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        self.probability = state["probability"].numpy().copy()
