@@ -48,7 +48,7 @@ def quick(name: str, epochs: int = 4, **changes: Any) -> Any:
     if hasattr(made, "trees"):
         made.trees, made.columns = 5, 64
     if hasattr(made, "pretrain_epochs"):
-        made.pretrain_epochs, made.width, made.layers = 1, 16, 2
+        made.pretrain_epochs, made.width, made.layers, made.pool = 1, 16, 2, ""
     return made
 
 
@@ -60,8 +60,15 @@ def trained(name: str, molecules: MoleculeSet, **changes: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def molecules() -> Iterator[MoleculeSet]:
-    yield small_set()
+def molecules() -> MoleculeSet:
+    return small_set()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GSSC_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.mark.parametrize("name", MODELS)

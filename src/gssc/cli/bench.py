@@ -147,7 +147,7 @@ def run_molecules(args: Any, store: Any) -> list[dict[str, Any]]:
         raise GsscError(f"name --models for molecules: {', '.join(MODELS)}")
     cells = molecule_cells(names(args.models, MODELS), names(args.datasets), args.seeds, args.max_epochs)
     console = Console(stderr=True, highlight=False)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in sweep(
         cells,
         store,

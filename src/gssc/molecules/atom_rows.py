@@ -53,9 +53,10 @@ class AtomRows:
         columns = row_format.set_columns(molecules)
         # One integer per row is sorted many times faster than the rows themselves.
         key = np.zeros(len(columns), dtype=np.uint64)
-        weights = np.random.default_rng(0).integers(1, 2**63, columns.shape[1], dtype=np.uint64) * 2 + 1
-        for column, weight in zip(columns.T.astype(np.uint64), weights, strict=True):
-            key += column * weight
+        weights: np.ndarray = np.random.default_rng(0).integers(1, 2**63, size=columns.shape[1], dtype=np.uint64)
+        weights = 2 * weights + 1
+        for place in range(columns.shape[1]):
+            key += columns[:, place].astype(np.uint64) * weights[place]
         _, first, of_atom = np.unique(key, return_index=True, return_inverse=True)
         chosen = columns[first]
         count, ones = chosen.shape

@@ -24,7 +24,7 @@ from gssc.versions import versions
 
 @dataclass(frozen=True)
 class MoleculeCell:
-    """One run: a model, a set (``tox21`` or ``tox21:random``), a seed; ``max_epochs`` cuts the schedule, 0: does not."""
+    """A run: a model, a set (``tox21`` or ``tox21:random``), a seed; ``max_epochs`` cuts the schedule, 0 does not."""
 
     model: str
     dataset: str

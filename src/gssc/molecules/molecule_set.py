@@ -131,6 +131,27 @@ class MoleculeSet:
         )
 
 
+def concatenate(sets: Sequence[MoleculeSet], name: str = "union") -> MoleculeSet:
+    """Return the molecules of several sets as one, without targets, scaffolds or split."""
+    atoms = np.cumsum([0, *(len(each.atoms) for each in sets)])
+    bonds = np.cumsum([0, *(each.bonds.shape[1] for each in sets)])
+    count = sum(len(each) for each in sets)
+    atom_starts = [each.atom_starts[:-1] + shift for each, shift in zip(sets, atoms, strict=False)]
+    bond_starts = [each.bond_starts[:-1] + shift for each, shift in zip(sets, bonds, strict=False)]
+    return MoleculeSet(
+        smiles=np.concatenate([each.smiles for each in sets]),
+        atoms=np.concatenate([each.atoms for each in sets]),
+        atom_starts=np.concatenate([*atom_starts, atoms[-1:]]),
+        bonds=np.concatenate([each.bonds + shift for each, shift in zip(sets, atoms, strict=False)], axis=1),
+        bond_fields=np.concatenate([each.bond_fields for each in sets]),
+        bond_starts=np.concatenate([*bond_starts, bonds[-1:]]),
+        scaffolds=np.zeros(count, dtype=np.int64),
+        targets=np.empty((count, 0), dtype=np.float32),
+        target_names=(),
+        name=name,
+    )
+
+
 def spans(starts: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions inside the chosen spans, span after span, and where each begins among them.
 

@@ -49,7 +49,27 @@ MODELS = {
     "fingerprint_mlp": MoleculeModel(
         "models.fingerprint_mlp", "FingerprintMLPTraining", "an MLP on Morgan counts", "Rogers and Hahn 2010"
     ),
+    "gpt_gnn": MoleculeModel(
+        "pretrain.gpt_gnn", "GPTGNNTraining", "generates hidden atoms and removed bonds", "arXiv:2006.15437"
+    ),
+    "graph_cl": MoleculeModel(
+        "pretrain.graph_cl", "GraphCLTraining", "matches two augmented views of a molecule", "arXiv:2010.13902"
+    ),
+    "graph_log": MoleculeModel(
+        "pretrain.graph_log", "GraphLoGTraining", "matches views, and clusters of molecules", "arXiv:2106.04113"
+    ),
+    "g_motif": MoleculeModel("pretrain.g_motif", "GMotifTraining", "predicts functional groups", "arXiv:2007.02835"),
+    "graph_mae": MoleculeModel(
+        "pretrain.graph_mae", "GraphMAETraining", "rebuilds the fields of hidden atoms", "arXiv:2205.10803"
+    ),
+    "sim_grace": MoleculeModel(
+        "pretrain.sim_grace", "SimGRACETraining", "matches itself under perturbed weights", "arXiv:2202.03104"
+    ),
+    "graph_mvp": MoleculeModel(
+        "pretrain.graph_mvp", "GraphMVPTraining", "matches a molecule's graph and its conformer", "arXiv:2110.07728"
+    ),
 }
+PRETRAINED = ("gpt_gnn", "graph_cl", "graph_log", "g_motif", "graph_mae", "sim_grace", "graph_mvp")
 
 
 def molecule_model(name: str) -> MoleculeModel:

@@ -109,6 +109,7 @@ class MoleculeTraining(Training):
     """
 
     model: nn.Module
+    config: Any
 
     def __init__(self, molecules: MoleculeSet, config: Any):
         if not len(molecules.train):

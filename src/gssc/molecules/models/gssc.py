@@ -2,8 +2,8 @@
 
     L = L_smooth(bonds that STR-Sparse keeps) + L_graph(mean of the atoms' embeddings, the molecule's targets)
 
-Atoms have no labels, so head f gives an embedding of K numbers in place of class scores. Its largest entry is the atom's
-pseudo-label: the K entries are soft clusters, pulled together along bonds and pushed apart by negatives. The homophily
+Atoms have no labels, so head f gives an embedding of K numbers in place of class scores. Its largest entry is the
+atom's pseudo-label: the K entries are soft clusters, pulled together along bonds and pushed apart by negatives. The homophily
 objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends fall into the same cluster.
 
 The keep probability of a bond depends on its two atom rows alone, so it is computed once per pair of rows.
@@ -20,10 +20,11 @@ from torch import Tensor, nn
 
 from gssc.config import ModelConfig, SparsifierConfig
 from gssc.features import SparseRows
+from gssc.models.str_contrast import STRContrast
 from gssc.molecules.atom_rows import AtomRows, RowFormat
 from gssc.molecules.batches import MoleculeBatch
+from gssc.molecules.deployed import DeployedMolecules, Layers
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
-from gssc.models.str_contrast import STRContrast
 from gssc.sparsify.relaxed import sample_edges
 from gssc.sparsify.str_sparse import STRSparse
 from gssc.tasks import Classes
@@ -99,6 +100,19 @@ class AtomClassifier(nn.Module):
         return cast(Tensor, self.readout(pooled))
 
 
+    @torch.no_grad()
+    def readout_layers(self) -> Layers:
+        """Return the readout as (weight, bias) pairs, its batch norm folded into the first."""
+        if isinstance(self.readout, nn.Linear):
+            return [(self.readout.weight.numpy().copy(), self.readout.bias.numpy().copy())]
+        assert isinstance(self.readout, nn.Sequential)
+        norm, first, last = self.readout[0], self.readout[1], self.readout[4]
+        factor = norm.weight / (norm.running_var + norm.eps).sqrt()
+        offset = norm.bias - factor * norm.running_mean
+        folded = (first.weight * factor).numpy(), (first.bias + first.weight @ offset).numpy()
+        return [folded, (last.weight.numpy().copy(), last.bias.numpy().copy())]
+
+
 class GSSCTraining(MoleculeTraining):
     """Trains :class:`AtomClassifier`; prediction looks at atom rows only."""
 
@@ -171,7 +185,9 @@ class GSSCTraining(MoleculeTraining):
     @torch.no_grad()
     def pseudo_labels(self) -> Tensor:
         """Return the largest entry of each atom row's embedding, [U]."""
-        return self.averaged.model.atoms.predict(SparseRows(self.rows.matrix)).argmax(1)
+        model = self.averaged.model
+        assert isinstance(model, AtomClassifier)
+        return model.atoms.predict(SparseRows(self.rows.matrix)).argmax(1)
 
     def end_of_pass(self, step: MoleculeStep) -> None:
         """One step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
@@ -194,6 +210,21 @@ class GSSCTraining(MoleculeTraining):
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all bonds of the set [2, E] and the keep probability of each."""
         return self.molecules.bonds, self.keep.probability[self.pair_of_bond]
+
+    @torch.no_grad()
+    def deployed_molecules(self) -> DeployedMolecules:
+        """Return the model of the kept epoch as plain arrays, batch norms folded in."""
+        model, objective = self.averaged.model, self.objective
+        assert isinstance(model, AtomClassifier)
+        scaled = (objective.mean, objective.scale) if objective.regression else (None, None)
+        return DeployedMolecules(
+            model.atoms.folded_layers(),
+            model.readout_layers(),
+            self.molecules.target_names,
+            RowFormat(self.config.radius, self.config.columns),
+            self.config.use_size,
+            *scaled,
+        )
 
     def components(self) -> dict[str, Any]:
         """The parts that have a state."""
