@@ -61,7 +61,7 @@ def true_outputs(model: STRContrast, x: np.ndarray, options: dict[str, Any]) -> 
         sums = rows.abs().sum(1, keepdim=True)
         rows = rows / torch.where(sums == 0, 1.0, sums)
     with torch.no_grad():
-        logits = model.predict(rows)
+        logits = model.eval()(rows)
     scaled = logits / options.get("temperature", 1.0)
     return logits.numpy(), (scaled.sigmoid() if options.get("task") == "multilabel" else scaled.softmax(1)).numpy()
 

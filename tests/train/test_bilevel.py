@@ -88,7 +88,7 @@ def test_the_classifiers_loss_gives_the_sparsifier_no_gradient():
     assert not torch.equal(after["model.first.weight"], before["model.first.weight"])
 
     batch = next(training.batches.epoch(training.pairs[:, kept], training.rng))
-    out = training.model(batch, training.rng)
+    out = training.model.compare(batch)
     total = losses.pair_smoothness(GRAPH.task, out.endpoints, out.mixed, out.negatives).mean()
     total = total + losses.classification(GRAPH.task, out.endpoints, out.mixed, batch.labels)
     gradients = torch.autograd.grad(total, list(training.sparsifier.parameters()), allow_unused=True)
@@ -354,9 +354,11 @@ def test_what_is_deployed_is_what_was_judged(normalize: str):
 def test_center_step_takes_no_more_nodes_than_it_says(monkeypatch: pytest.MonkeyPatch):
     training = BilevelTraining(GRAPH, settings(objective__center_nodes=8))
     sizes = []
-    plain = training.model.node_logits
+    plain = training.model.forward
     monkeypatch.setattr(
-        training.model, "node_logits", lambda rows, rng: sizes.append(rows.shape[0]) or plain(rows, rng)
+        training.model,
+        "forward",
+        lambda rows: (sizes.append(rows.shape[0]) if training.model.training else None) or plain(rows),
     )
     list(training.epochs())
     assert len(sizes) == 4

@@ -11,10 +11,10 @@ from gssc.audit.edges import doubt_edges
 from gssc.audit.findings import Findings, Ranking
 from gssc.audit.labels import doubt_labels, doubt_targets
 from gssc.audit.nodes import duplicate_groups, featureless_nodes, isolated_nodes
-from gssc.audit.pairs import PairEvidence
-from gssc.audit.sketch import feature_sketch, label_width
 from gssc.audit.source import Source, read_source
 from gssc.deploy import DeployedModel
+from gssc.trust.pairs import PairEvidence
+from gssc.trust.sketch import feature_sketch, label_width
 
 STAGES = ("reading the run", "asking the model", "comparing edges", "comparing labels", "looking for duplicates")
 

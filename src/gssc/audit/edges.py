@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import expit, logit
 
 from gssc.audit.findings import Ranking
-from gssc.audit.logistic import fit_logistic, log_odds
-from gssc.audit.pairs import MEASURES, PairEvidence, random_non_edges
 from gssc.graph import Graph
+from gssc.trust.logistic import fit_logistic, log_odds
+from gssc.trust.pairs import MEASURES, PairEvidence, random_non_edges
 
 FOLDS = 5
 MOST_FITTED = 100_000  # edges, and as many non-edges: more would not change a handful of weights
@@ -25,7 +25,7 @@ def doubt_edges(
         - \mathrm{logit}\, \bar\pi \right)
 
     :math:`\pi` is the chance that a pair with this evidence is an edge of the graph and not a pair drawn at random,
-    as many of one kind as of the other: a logistic regression on :data:`gssc.audit.pairs.MEASURES` says so. Nobody has
+    as many of one kind as of the other: a logistic regression on :data:`gssc.trust.pairs.MEASURES` says so. Nobody has
     to know which edges are wrong, and wrong edges among those it learns from only make it a little less sure. An edge
     is scored by a regression that was fitted without it.
 

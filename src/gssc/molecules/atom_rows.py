@@ -53,8 +53,8 @@ class AtomRows:
         columns = row_format.set_columns(molecules)
         # One integer per row is sorted many times faster than the rows themselves.
         key = np.zeros(len(columns), dtype=np.uint64)
-        weights: np.ndarray = np.random.default_rng(0).integers(1, 2**63, size=columns.shape[1], dtype=np.uint64)
-        weights = 2 * weights + 1
+        weights = np.array(np.random.default_rng(0).integers(1, 2**63, size=columns.shape[1]), dtype=np.uint64)
+        weights = weights | np.uint64(1)
         for place in range(columns.shape[1]):
             key += columns[:, place].astype(np.uint64) * weights[place]
         _, first, of_atom = np.unique(key, return_index=True, return_inverse=True)

@@ -68,8 +68,9 @@ class MoleculeCell:
         if not molecules.is_regression and len(test):
             precision = average_precision(outcome.scores[test], molecules.targets[test])
         return {
-            "val_accuracy": outcome.val_score,
-            "test_accuracy": outcome.test_score,
+            "metric": molecules.task.metric,
+            "val_score": outcome.val_score,
+            "test_score": outcome.test_score,
             "seconds": round(outcome.seconds, 3),
             "epochs": outcome.epochs,
             "edges_kept": outcome.edges_kept,
@@ -117,7 +118,7 @@ def sweep(
         identity = cell.identity()
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         status = store.status(key)
-        if again or status is None or (status == "failed" and retry):
+        if again or status is None or (status[0] == "failed" and retry):
             started(cell)
             store.put(_row(cell, identity, key))
         yield from store.rows([key])

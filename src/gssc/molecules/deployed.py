@@ -109,19 +109,11 @@ class DeployedMolecules:
             if sha256(folder / "model.safetensors") != about["sha256"]:
                 raise GsscError(f"{folder / 'model.safetensors'} is damaged: its digest is not the one in model.json")
             arrays = load_file(folder / "model.safetensors")
-            parts = [
+            atoms, readout = (
                 [(arrays[f"{part}.{place}.weight"], arrays[f"{part}.{place}.bias"]) for place in range(count)]
                 for part, count in about["layers"].items()
-            ]
+            )
             row_format, names = RowFormat(**about["row_format"]), tuple(about["target_names"])
-            return cls(*parts, names, row_format, about["use_size"], arrays.get("mean"), arrays.get("scale"))
+            return cls(atoms, readout, names, row_format, about["use_size"], arrays.get("mean"), arrays.get("scale"))
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise GsscError(f"{folder} holds no model that can be read ({error}): train it again") from None
-
-
-def is_molecule_model(folder: str | Path) -> bool:
-    """Whether a run folder holds a model that takes SMILES."""
-    try:
-        return bool(json.loads((Path(folder) / "model.json").read_text(encoding="utf-8")).get("format") == FORMAT)
-    except (OSError, ValueError, AttributeError):
-        return False

@@ -61,7 +61,7 @@ class BilevelTraining(Training):
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
-            self.model = STRContrast(graph.num_features, graph.num_classes, config.model)
+            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.rng)
             self.sparsifier = self._make_sparsifier(torch.from_numpy(seen.edges))
         edges = self.sparsifier.edges.numpy()
         self.pairs = np.concatenate([edges, edges[::-1]], axis=1)  # both directions, [2, P]
@@ -169,8 +169,9 @@ class BilevelTraining(Training):
         class_weight = self._class_weight(pairs)
         total, count = np.zeros(2), 0
         pair_losses = torch.zeros(self.pairs.shape[1])
+        self.model.train()
         for batch in self.batches.epoch(pairs, self.rng):
-            out = self.model(batch, self.rng)
+            out = self.model.compare(batch)
             smoothness = losses.pair_smoothness(
                 self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight, objective.bounded
             )
@@ -214,14 +215,15 @@ class BilevelTraining(Training):
             rows, labels = self.table.rows(nodes), self.labels[torch.from_numpy(nodes)]
         if len(labels) < 2:
             return 0.0
-        loss = weight * losses.class_centers(self.model.node_logits(rows, self.rng), labels)
+        loss = weight * losses.class_centers(self.model(rows), labels)
         descend(loss, self.optimizer)
         return loss.item()
 
     @torch.no_grad()
     def predict_all(self) -> Tensor:
         """y of every node of the graph, unseen ones included, [N, C]."""
-        return torch.cat([self.averaged.model.predict(rows) for rows in self.all_rows.blocks()])
+        model = self.averaged.model.eval()
+        return torch.cat([model(rows) for rows in self.all_rows.blocks()])
 
     def pair_agreement(self, logits: Tensor) -> Tensor:
         """How far the two pseudo-labels of each pair agree, [P]."""
@@ -246,8 +248,9 @@ class BilevelTraining(Training):
         """One pass over the nodes that training may see; returns the mean loss."""
         assert self.soft_labels is not None
         total, count = 0.0, 0
+        self.model.train()
         for nodes in self.batches.node_epoch(self.rng):
-            logits = self.model.node_logits(self.table.rows(nodes), self.rng)
+            logits = self.model(self.table.rows(nodes))
             loss = self.task.soft_loss(logits, self.soft_labels[torch.from_numpy(nodes)], self.class_weight)
             descend(loss, self.optimizer)
             self.averaged.follow()

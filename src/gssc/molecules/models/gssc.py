@@ -3,8 +3,8 @@
     L = L_smooth(bonds that STR-Sparse keeps) + L_graph(mean of the atoms' embeddings, the molecule's targets)
 
 Atoms have no labels, so head f gives an embedding of K numbers in place of class scores. Its largest entry is the
-atom's pseudo-label: the K entries are soft clusters, pulled together along bonds and pushed apart by negatives. The homophily
-objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends fall into the same cluster.
+atom's pseudo-label: the K entries are soft clusters, pulled together along bonds and pushed apart by negatives. The
+homophily objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends fall into the same cluster.
 
 The keep probability of a bond depends on its two atom rows alone, so it is computed once per pair of rows.
 """
@@ -12,7 +12,7 @@ The keep probability of a bond depends on its two atom rows alone, so it is comp
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ class Settings:
     Args:
         hidden, layers, dropout: of the MLP on atoms (:class:`gssc.config.ModelConfig`).
         embedding: numbers per atom that head f gives; the molecule's embedding is their mean.
-        readout: ``linear`` (text) or ``mlp``: what turns a molecule's embedding into targets.
+        readout: ``linear`` (text) or ``mlp``, see :class:`Readout`.
         use_size: give the readout the logarithm of the number of atoms, which a mean loses.
         radius: adds hashed circular environments up to this radius to the atom rows; 0: atoms alone.
         columns: hashed columns per radius.
@@ -58,7 +58,7 @@ class Settings:
     layers: int = 2
     dropout: float = 0.2
     embedding: int = 64
-    readout: str = "mlp"
+    readout: Literal["linear", "mlp"] = "mlp"
     use_size: bool = True
     radius: int = 0
     columns: int = 1024
@@ -73,23 +73,46 @@ class Settings:
     train: Schedule = field(default_factory=Schedule)
 
 
-class AtomClassifier(nn.Module):
-    """The MLP on atoms and the readout on the mean of their embeddings."""
+class Readout(nn.Module):
+    """Turns a molecule's embedding into targets: one linear map, or batch norm, a hidden layer and dropout before it."""
 
     def __init__(self, inputs: int, outputs: int, settings: Settings):
         super().__init__()
+        self.linear = settings.readout == "linear"
+        width = inputs if self.linear else settings.hidden
+        if not self.linear:
+            self.norm = nn.BatchNorm1d(inputs)
+            self.hidden = nn.Linear(inputs, width)
+            self.dropout = nn.Dropout(settings.dropout)
+        self.last = nn.Linear(width, outputs)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Return logits [B, T] from embeddings [B, inputs]."""
+        if not self.linear:
+            pooled = self.dropout(torch.relu(self.hidden(self.norm(pooled))))
+        return cast(Tensor, self.last(pooled))
+
+    @torch.no_grad()
+    def folded_layers(self) -> Layers:
+        """Return (weight, bias) pairs, the batch norm folded into the first."""
+        last = [(self.last.weight.numpy().copy(), self.last.bias.numpy().copy())]
+        if self.linear:
+            return last
+        statistics = self.norm.state_dict()
+        factor = self.norm.weight / (statistics["running_var"] + self.norm.eps).sqrt()
+        offset = self.norm.bias - factor * statistics["running_mean"]
+        weight, bias = self.hidden.weight * factor, self.hidden.bias + self.hidden.weight @ offset
+        return [(weight.numpy(), bias.numpy()), *last]
+
+
+class AtomClassifier(nn.Module):
+    """The MLP on atoms and the readout on the mean of their embeddings."""
+
+    def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
+        super().__init__()
         config = ModelConfig(hidden=settings.hidden, layers=settings.layers, dropout=settings.dropout)
-        self.atoms = STRContrast(inputs, settings.embedding, config)
-        width = settings.embedding + settings.use_size
-        self.readout: nn.Module = nn.Linear(width, outputs)
-        if settings.readout == "mlp":
-            self.readout = nn.Sequential(
-                nn.BatchNorm1d(width),
-                nn.Linear(width, settings.hidden),
-                nn.ReLU(),
-                nn.Dropout(settings.dropout),
-                nn.Linear(settings.hidden, outputs),
-            )
+        self.atoms = STRContrast(inputs, settings.embedding, config, rng)
+        self.readout = Readout(settings.embedding + settings.use_size, outputs, settings)
         self.use_size = settings.use_size
 
     def logits(self, atom_embeddings: Tensor, batch: MoleculeBatch) -> Tensor:
@@ -100,19 +123,6 @@ class AtomClassifier(nn.Module):
         return cast(Tensor, self.readout(pooled))
 
 
-    @torch.no_grad()
-    def readout_layers(self) -> Layers:
-        """Return the readout as (weight, bias) pairs, its batch norm folded into the first."""
-        if isinstance(self.readout, nn.Linear):
-            return [(self.readout.weight.numpy().copy(), self.readout.bias.numpy().copy())]
-        assert isinstance(self.readout, nn.Sequential)
-        norm, first, last = self.readout[0], self.readout[1], self.readout[4]
-        factor = norm.weight / (norm.running_var + norm.eps).sqrt()
-        offset = norm.bias - factor * norm.running_mean
-        folded = (first.weight * factor).numpy(), (first.bias + first.weight @ offset).numpy()
-        return [folded, (last.weight.numpy().copy(), last.bias.numpy().copy())]
-
-
 class GSSCTraining(MoleculeTraining):
     """Trains :class:`AtomClassifier`; prediction looks at atom rows only."""
 
@@ -121,7 +131,7 @@ class GSSCTraining(MoleculeTraining):
     def build(self) -> None:
         settings, molecules = self.config, self.molecules
         self.rows = AtomRows(molecules, RowFormat(settings.radius, settings.columns))
-        self.model = AtomClassifier(self.rows.matrix.shape[1], molecules.num_targets, settings)
+        self.model = AtomClassifier(self.rows.matrix.shape[1], molecules.num_targets, settings, self.rng)
         bonds = np.sort(self.rows.of_atom[molecules.bonds], axis=0)  # which rows each bond joins
         train_bonds = self._bonds_of(molecules.train)
         count = self.rows.matrix.shape[0]
@@ -144,9 +154,9 @@ class GSSCTraining(MoleculeTraining):
         rows = self.rows.of_atom[batch.atoms]
         if model.training:
             # Every atom on its own, equal ones too: fresh dropout, and the batch statistics that pairs have as well.
-            return model.logits(model.atoms.node_logits(SparseRows(self.rows.matrix[rows]), self.rng), batch)
+            return model.logits(model.atoms(SparseRows(self.rows.matrix[rows])), batch)
         present, place = np.unique(rows, return_inverse=True)
-        found = model.atoms.predict(SparseRows(self.rows.matrix[present]))
+        found = model.atoms(SparseRows(self.rows.matrix[present]))
         return model.logits(found.index_select(0, torch.from_numpy(place.ravel())), batch)
 
     def batch_loss(self, batch: MoleculeBatch) -> Tensor:
@@ -177,7 +187,7 @@ class GSSCTraining(MoleculeTraining):
 
     def smoothness(self, pairs: EdgeBatch) -> Tensor:
         """Return L_smooth of Eq. 9 to 11 on atom embeddings."""
-        out = self.model.atoms(pairs, self.rng)
+        out = self.model.atoms.compare(pairs)
         return pair_smoothness(
             self.clusters, out.endpoints, out.mixed, out.negatives, self.config.negative_weight
         ).mean()
@@ -187,7 +197,11 @@ class GSSCTraining(MoleculeTraining):
         """Return the largest entry of each atom row's embedding, [U]."""
         model = self.averaged.model
         assert isinstance(model, AtomClassifier)
-        return model.atoms.predict(SparseRows(self.rows.matrix)).argmax(1)
+        was_training = model.training
+        model.eval()
+        labels = model.atoms(SparseRows(self.rows.matrix)).argmax(1)
+        model.train(was_training)
+        return labels
 
     def end_of_pass(self, step: MoleculeStep) -> None:
         """One step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
@@ -219,7 +233,7 @@ class GSSCTraining(MoleculeTraining):
         scaled = (objective.mean, objective.scale) if objective.regression else (None, None)
         return DeployedMolecules(
             model.atoms.folded_layers(),
-            model.readout_layers(),
+            model.readout.folded_layers(),
             self.molecules.target_names,
             RowFormat(self.config.radius, self.config.columns),
             self.config.use_size,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gssc.audit.class_means import held_out_probabilities, margins, probabilities_by_means, spread
+from gssc.trust.class_means import held_out_probabilities, margins, probabilities_by_means, spread
 
 
 def test_spreading_by_hand() -> None:

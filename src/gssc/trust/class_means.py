@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, log_softmax
 
-from gssc.audit.sketch import ROWS_AT_A_TIME, unit_rows
+from gssc.trust.sketch import ROWS_AT_A_TIME, unit_rows
 
 RESTART = 0.1
 STEPS = 10

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gssc.audit import sketch as sketch_module
-from gssc.audit.sketch import feature_sketch, unit_rows
+from gssc.trust.sketch import feature_sketch, unit_rows
 
 
 def test_narrow_features_are_scaled_and_centred_only() -> None:

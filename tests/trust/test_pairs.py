@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gssc.audit import pairs as pairs_module
-from gssc.audit.pairs import MEASURES, PairEvidence, edge_numbers, random_non_edges
 from gssc.graph import Graph
+from gssc.trust import pairs as pairs_module
+from gssc.trust.pairs import MEASURES, PairEvidence, edge_numbers, random_non_edges
 
 # A triangle 0-1-2 with a tail 2-3.
 FEATURES = np.array([[1, 0], [1, 0], [0, 1], [1, 1]], dtype=np.float32)

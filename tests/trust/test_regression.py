@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gssc.audit.class_means import sharpened
-from gssc.audit.regression import held_out_by_regression
-from gssc.audit.sketch import unit_rows
+from gssc.trust.class_means import sharpened
+from gssc.trust.regression import held_out_by_regression
+from gssc.trust.sketch import unit_rows
 
 
 def refitted(rows: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gssc.audit.class_means import sharpened, undecided_if_alone
-from gssc.audit.sketch import unit_rows
+from gssc.trust.class_means import sharpened, undecided_if_alone
+from gssc.trust.sketch import unit_rows
 
 RIDGE = 1.0
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.audit.sketch import unit_rows
 from gssc.graph import Graph
+from gssc.trust.sketch import unit_rows
 
 # What the edge score is made of; agreement and embedding are for the reader, see gssc.audit.edges.
 MEASURES = ("features", "neighbourhood_features", "neighbourhood_embedding", "common_neighbours")
@@ -40,7 +40,7 @@ class PairEvidence:
 
     Args:
         graph: features and edges; labels are not read.
-        sketch: see :func:`gssc.audit.sketch.feature_sketch`.
+        sketch: see :func:`gssc.trust.sketch.feature_sketch`.
         embedding: the model's last hidden layer, [N, F].
         probabilities: of each class or task, [N, C].
     """

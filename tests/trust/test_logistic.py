@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from gssc.audit.logistic import fit_logistic, log_odds
+from gssc.trust.logistic import fit_logistic, log_odds
 
 
 def test_the_slope_of_the_penalised_likelihood_is_zero() -> None:
