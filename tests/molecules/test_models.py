@@ -22,6 +22,7 @@ from gssc.molecules.featurize import featurize
 from gssc.molecules.load import properties
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.objective import GraphObjective, average_precision
+from gssc.molecules.pretrain.pool import canonical
 from gssc.molecules.registry import MODELS, molecule_model
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 
@@ -47,6 +48,8 @@ def quick(name: str, epochs: int = 4, **changes: Any) -> Any:
         made.warmup = 1
     if hasattr(made, "trees"):
         made.trees, made.columns = 5, 64
+    if hasattr(made, "fingerprint_columns"):
+        made.fingerprint_columns, made.pool, made.columns, made.trees = 64, "", 1024, 40
     if hasattr(made, "pretrain_epochs"):
         made.pretrain_epochs, made.width, made.layers, made.pool = 1, 16, 2, ""
     return made
@@ -127,6 +130,24 @@ def test_regression_of_a_computed_property(molecules: MoleculeSet) -> None:
     spread = np.sqrt(((wanted.targets[wanted.test] - wanted.targets[wanted.train].mean(0)) ** 2).mean())
     assert made.task.metric == "negative_rmse"
     assert -made.kept().test_score < 0.7 * spread
+
+
+def test_the_teacher_never_sees_or_tells_of_a_test_molecule(molecules: MoleculeSet, monkeypatch: Any) -> None:
+    other = featurize(["CCS", "CCCS", str(molecules.smiles[molecules.test[0]])])
+    monkeypatch.setattr("gssc.molecules.pretrain.pool.load_molecules", lambda name: other)
+    config = quick("gssc_taught")
+    config.pool = "bbbp"
+    made = molecule_model("gssc_taught").training_class()(molecules, config)
+    hidden = {canonical(text) for text in molecules.smiles[molecules.test]}
+    assert not hidden & {canonical(text) for text in made.molecules.smiles[len(molecules) :]}
+    assert not set(molecules.test) & set(made.train_index)
+    assert made.wanted[torch.from_numpy(molecules.test)].isnan().all()
+    changed = molecules.targets.copy()
+    changed[molecules.val] = 1 - changed[molecules.val]
+    other_labels = molecule_model("gssc_taught").training_class()(molecules.with_(targets=changed), config)
+    torch.testing.assert_close(made.wanted, other_labels.wanted, equal_nan=True)  # validation labels teach nothing
+    weight = made.wanted[torch.from_numpy(molecules.train), 0].numpy()
+    assert (np.abs(weight - molecules.targets[molecules.train, 0]) <= 0.5).all()
 
 
 def test_environments_tell_apart_what_atom_fields_cannot() -> None:

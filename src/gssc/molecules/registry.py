@@ -41,6 +41,12 @@ MODELS = {
         "this project",
         (("radius", 2),),
     ),
+    "gssc_taught": MoleculeModel(
+        "models.taught",
+        "TaughtGSSCTraining",
+        "gssc that also learns the opinion of a forest",
+        "this project",
+    ),
     "gcn": MoleculeModel("models.gnn", "GCNTraining", "averages over bonds, three times", "arXiv:1609.02907"),
     "gin": MoleculeModel("models.gnn", "GINTraining", "sums over bonds with their fields", "arXiv:1810.00826"),
     "fingerprint_forest": MoleculeModel(

@@ -56,22 +56,31 @@ class ForestTraining(MoleculeTraining):
             yield MoleculeStep("forest")
 
     def _fit(self, target: int) -> np.ndarray:
-        ensemble = require("sklearn.ensemble", extra="molecules")
         known = self.train_index[~np.isnan(self.molecules.targets[self.train_index, target])]
         truth = self.molecules.targets[known, target]
         if len(np.unique(truth)) < 2:
             return np.zeros(len(self.molecules))
-        shared = {"n_estimators": self.config.trees, "random_state": self.schedule.seed}
-        if self.objective.regression:
-            forest = ensemble.RandomForestRegressor(max_features=1 / 3, **shared).fit(self.rows[known], truth)
+        regression = self.objective.regression
+        forest = fitted_forest(self.rows[known], truth, self.config.trees, self.schedule.seed, regression)
+        if regression:
             return (forest.predict(self.rows) - self.objective.mean[target]) / self.objective.scale[target]
-        forest = ensemble.RandomForestClassifier(max_features="sqrt", **shared).fit(self.rows[known], truth)
         share = np.clip(forest.predict_proba(self.rows)[:, 1], MARGIN, 1 - MARGIN)
         return np.log(share / (1 - share))
 
     def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
         assert isinstance(model, ForestScores)
         return model.logits[torch.from_numpy(batch.index)]
+
+
+def fitted_forest(
+    rows: np.ndarray, truth: np.ndarray, trees: int, seed: int, regression: bool, out_of_bag: bool = False
+) -> Any:
+    """Return a fitted forest; ``out_of_bag`` adds predictions of its own rows by trees that did not see them."""
+    ensemble = require("sklearn.ensemble", extra="molecules")
+    shared = {"n_estimators": trees, "random_state": seed, "oob_score": out_of_bag}
+    if regression:
+        return ensemble.RandomForestRegressor(max_features=1 / 3, **shared).fit(rows, truth)
+    return ensemble.RandomForestClassifier(max_features="sqrt", **shared).fit(rows, truth)
 
 
 class ForestScores(nn.Module):

@@ -74,7 +74,7 @@ class Settings:
 
 
 class Readout(nn.Module):
-    """Turns a molecule's embedding into targets: one linear map, or batch norm, a hidden layer and dropout before it."""
+    """Turns a molecule's embedding into targets: a linear map, or batch norm, a hidden layer and dropout before it."""
 
     def __init__(self, inputs: int, outputs: int, settings: Settings):
         super().__init__()
