@@ -36,6 +36,8 @@ COMMANDS = {
     "export": Command("gssc.cli.export", "write a trained model as ONNX, for NumPy alone or for torch, with its card"),
     "audit": Command("gssc.cli.audit", "rank the edges and training labels of a graph by how doubtful they are"),
     "bench": Command("gssc.cli.bench", "compare models, sparsifiers and noise, with every run kept in a store"),
+    "score": Command("gssc.cli.score", "classify the rows of Parquet or CSV files of any size, in parallel, resumable"),
+    "tune": Command("gssc.cli.tune", "search settings by validation score, never by test labels"),
     "serve": Command("gssc.cli.serve", "answer requests over HTTP with a trained model, with a page to try it on"),
     "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
     "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a minute or two"),

@@ -50,7 +50,7 @@ def add_train_arguments(parser: Any, model: str) -> None:
 
 def _noted(folder: Path) -> dict[str, Any]:
     """Return the config.yaml of a run on molecules; empty if it is not one."""
-    from gssc.config import read_settings
+    from gssc.settings import read_settings
 
     if not (folder / "config.yaml").exists():
         return {}
@@ -149,7 +149,7 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
     from rich.console import Console
 
     from gssc.cli.bench import names
-    from gssc.molecules.bench import molecule_cells, sweep
+    from gssc.evaluate.molecule_sweep import molecule_cells, sweep
 
     if not options.models:
         raise GsscError(f"name --models for molecules: {', '.join(MODELS)}")

@@ -15,6 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from gssc.deploy.forward import LEAKY_SLOPE
 from gssc.errors import GsscError
 from gssc.files import atomic_write, sha256, write_json
 from gssc.molecules.atom_rows import AtomRows, RowFormat
@@ -22,7 +23,6 @@ from gssc.molecules.featurize import featurize
 from gssc.molecules.molecule_set import MoleculeSet
 
 FORMAT = "gssc-molecules-1"
-LEAKY_SLOPE = 0.01
 Layers = list[tuple[np.ndarray, np.ndarray]]
 
 

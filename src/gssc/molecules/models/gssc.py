@@ -18,15 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gssc.config import ModelConfig, SparsifierConfig
 from gssc.features import SparseRows
-from gssc.models.str_contrast import STRContrast
+from gssc.models.str_contrast import STRContrast, STRContrastSettings
 from gssc.molecules.atom_rows import AtomRows, RowFormat
 from gssc.molecules.batches import MoleculeBatch
 from gssc.molecules.deployed import DeployedMolecules, Layers
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
 from gssc.sparsify.relaxed import sample_edges
-from gssc.sparsify.str_sparse import STRSparse
+from gssc.sparsify.str_sparse import STRSparse, STRSparseSettings
 from gssc.tasks import Classes
 from gssc.train.batches import EdgeBatch
 from gssc.train.checkpoint import State
@@ -39,7 +38,7 @@ class Settings:
     """GSSC at graph level.
 
     Args:
-        hidden, layers, dropout: of the MLP on atoms (:class:`gssc.config.ModelConfig`).
+        hidden, layers, dropout: of the MLP on atoms, see :class:`gssc.models.str_contrast.STRContrastSettings`.
         embedding: numbers per atom that head f gives; the molecule's embedding is their mean.
         readout: ``linear`` (text) or ``mlp``, see :class:`Readout`.
         use_size: give the readout the logarithm of the number of atoms, which a mean loses.
@@ -110,7 +109,7 @@ class AtomClassifier(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
         super().__init__()
-        config = ModelConfig(hidden=settings.hidden, layers=settings.layers, dropout=settings.dropout)
+        config = STRContrastSettings(hidden=settings.hidden, layers=settings.layers, dropout=settings.dropout)
         self.atoms = STRContrast(inputs, settings.embedding, config, rng)
         self.readout = Readout(settings.embedding + settings.use_size, outputs, settings)
         self.use_size = settings.use_size
@@ -138,7 +137,7 @@ class GSSCTraining(MoleculeTraining):
         key, self.pair_of_bond = np.unique(bonds[0] * count + bonds[1], return_inverse=True)
         self.row_pairs = torch.from_numpy(np.stack([key // count, key % count]))
         self.train_pairs = torch.from_numpy(self.pair_of_bond[train_bonds])  # the pair of each training bond
-        config = SparsifierConfig(alpha=settings.alpha, temperature=settings.temperature, score="mean", hidden=64)
+        config = STRSparseSettings(alpha=settings.alpha, temperature=settings.temperature, score="mean", hidden=64)
         self.sparsifier = STRSparse(SparseRows(self.rows.matrix), self.row_pairs, config, self.rng)
         self.sparsifier_optimizer = torch.optim.Adam(self.sparsifier.parameters(), lr=settings.sparsifier_lr)
         self.keep = KeepProbability(len(key))
