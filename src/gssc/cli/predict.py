@@ -14,6 +14,7 @@ EXAMPLES = """\
 examples:
   gssc predict runs/cora rows.npz --out predictions.parquet
   gssc predict runs/mine new_customers.csv --out predictions.csv --overwrite
+  gssc predict runs/bbbp molecules.csv --smiles-column smiles --out predictions.csv
 
 Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz). A
 table may have a column id or node_id, which is carried over; if the model knows its features by name, columns are taken
@@ -31,14 +32,19 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv or .parquet")
     parser.add_argument("--out", type=str, required=True, help="where predictions go: .parquet, .csv or .npz")
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
+    parser.add_argument("--smiles-column", type=str, help="column of SMILES, for a model of molecules; default smiles")
 
 
 def run(args: Any) -> None:
     """Load, predict, write, and show a summary."""
+    from gssc.cli.molecules import is_molecule_model, predict_molecules
     from gssc.deploy import DeployedModel, read_rows, write_predictions
     from gssc.deploy.tables import WRITERS
     from gssc.files import check_output
 
+    if is_molecule_model(args.run):
+        predict_molecules(args)
+        return
     check_output(args.out, WRITERS, args.overwrite)
     model = DeployedModel.load(args.run)
     rows = read_rows(args.rows, model.feature_names, model.widths[0])

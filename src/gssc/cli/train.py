@@ -9,6 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
     DataConfig,
@@ -35,6 +36,8 @@ examples:
   gssc train cora --model gcn --out runs/gcn         a model GSSC is compared with (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
   gssc train --out runs/cora --resume                go on after an interruption
+  gssc train bbbp --out runs/bbbp                    a set of molecules (extra molecules)
+  gssc train --molecules mine.csv --smiles-column smiles --targets active --out runs/mine
 
 Settings are layered; later ones win: defaults, the data set's recipe, --preset (in place of the recipe), --config,
 options. The run folder keeps them all in config.yaml.
@@ -54,6 +57,9 @@ SHORTHANDS = {
 
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     """The options of the command; those of the settings are for the model that the arguments name."""
+    if names_molecules(arguments):
+        add_train_arguments(parser, _value_of("--model.name", arguments) or "gssc")
+        return
     parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--graph", type=str, help="your own graph, .npz")
@@ -118,6 +124,9 @@ def run(args: Any) -> None:
 
     from gssc.run import Run
 
+    if is_about_molecules(args):
+        train_molecules(args)
+        return
     config = settings_of(args)
     folder = folder_of(args, config.data)
     run = Run(
