@@ -26,6 +26,7 @@ ORDER = (
     {"run", "molecules", "estimator_parameters"},
     {"estimator"},
     {"evaluate", "audit"},
+    {"scoring"},
     {"serve", "cli"},
     {"__main__"},
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gssc.cli.train import expanded as expanded
-from gssc.cli.train import named_model, settings_of
-from gssc.config import config_class
+from gssc.cli.train import named, settings_of
+from gssc.config import DEFAULT_MODEL, config_class, sections
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS
 
@@ -45,8 +45,8 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
     parser.add_argument("--config", type=str, help="YAML file with settings")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
-    model = named_model(arguments)
-    for name, section in config_class(model).sections(model).items():
+    model = named("model", arguments) or DEFAULT_MODEL
+    for name, section in sections(config_class(model), model, named("sparsifier", arguments)).items():
         parser.add_argument(f"--{name}", type=section)
 
 
