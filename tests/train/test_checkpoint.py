@@ -76,7 +76,10 @@ def test_what_is_no_checkpoint_is_refused_in_one_line(tmp_path: Path, content: b
 def test_every_flipped_bit_of_a_checkpoint_is_refused(tmp_path: Path):
     """44 flips in a real checkpoint were resumed silently once; 6 of them gave other final weights."""
     path = tmp_path / "c.safetensors"
-    tensors = {"model": {"w": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(7)}, "best": {"flag": torch.ones(2) > 0}}
+    tensors = {
+        "model": {"w": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(7)},
+        "best": {"flag": torch.ones(2) > 0},
+    }
     save_checkpoint(path, tensors, {"epoch": 3, "seconds": 1.5})
     whole = path.read_bytes()
     for place in range(len(whole)):
@@ -88,7 +91,9 @@ def test_every_flipped_bit_of_a_checkpoint_is_refused(tmp_path: Path):
                 continue
             # A space of the padding between header and numbers may become something else that is skipped as well.
             assert notes == {"epoch": 3, "seconds": 1.5}
-            assert all(torch.equal(read[group][name], value) for group in tensors for name, value in tensors[group].items())
+            assert all(
+                torch.equal(read[group][name], value) for group in tensors for name, value in tensors[group].items()
+            )
             assert whole[place : place + 1] == b" ", place
     path.write_bytes(whole)
     assert load_checkpoint(path)[1] == {"epoch": 3, "seconds": 1.5}
