@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gssc.config import SECTIONS, Config, DataConfig, Settings, parse_config, read_settings
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings
+from gssc.run_folder import config_file
 
 if TYPE_CHECKING:
     from gssc.run import Run
@@ -90,7 +91,7 @@ def settings_of(args: Any) -> Config:
             from_file.get("data", {}).pop(other, None)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
     data = parse_config(from_file, typed).data
-    begun = folder_of(args, data) / "config.yaml"
+    begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:
