@@ -46,9 +46,9 @@ def run(args: Any) -> None:
 
     from gssc.deploy.export.card import card
     from gssc.deploy.export.source import read_source
-    from gssc.deploy.serve.app import create_app
-    from gssc.deploy.serve.limits import Limits
-    from gssc.deploy.serve.server import listen, serve
+    from gssc.serve.app import create_app
+    from gssc.serve.limits import Limits
+    from gssc.serve.server import listen, serve
 
     names = ("max_rows", "max_body_mb", "timeout", "max_concurrency", "batch_wait_ms")
     limits = Limits(**{name: getattr(args, name) for name in names})

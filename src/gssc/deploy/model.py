@@ -12,7 +12,7 @@ import numpy as np
 from gssc.deploy import store
 from gssc.deploy.forward import Layer, forward, is_sparse
 from gssc.deploy.one_row import EXP_IS_SAFE, one_row, softmax_of_one, within
-from gssc.deploy.rows import wrong_width
+from gssc.deploy.table_rows import wrong_width
 from gssc.errors import GsscError
 
 
@@ -139,7 +139,7 @@ def _refuse_infinite(scores: np.ndarray) -> None:
     finite = np.isfinite(scores)
     if not finite.all():
         row = int(np.argmin(finite.all(axis=1)))
-        raise GsscError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
+        raise GsscError(f"row {row} has a NaN, infinite or far too large feature: fix or drop it")
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

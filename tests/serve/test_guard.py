@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gssc.deploy import DeployedModel
-from gssc.deploy.serve.protocol import MAX_HEAD, BoundedProtocol
+from gssc.serve.protocol import MAX_HEAD, BoundedProtocol
 
 ROW = b'{"rows": [[1, 2, 3]]}'
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gssc.deploy.serve.features import SparseRows, join
-from gssc.deploy.serve.json_rows import LARGEST, parse
-from gssc.deploy.serve.limits import Limits, Refused
+from gssc.serve.features import SparseRows, join
+from gssc.serve.json_rows import LARGEST, parse
+from gssc.serve.limits import Limits, Refused
 
 LIMITS = Limits(max_rows=4)
 

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import numpy as np
 from pydantic_core import from_json
 
-from gssc.deploy.serve.features import Features, SparseRows
-from gssc.deploy.serve.limits import Limits, Refused, too_many_rows
+from gssc.serve.features import Features, SparseRows
+from gssc.serve.limits import Limits, Refused, too_many_rows
 
 LARGEST = float(np.finfo(np.float32).max)
 _NUMBERS = {int, float}

@@ -19,15 +19,15 @@ from starlette.requests import ClientDisconnect
 
 from gssc import __version__
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.serve import json_rows, schemas
-from gssc.deploy.serve.answers import CONTENT_TYPES, Answers
-from gssc.deploy.serve.batching import Batcher
-from gssc.deploy.serve.guard import OPEN_PATHS, Guard
-from gssc.deploy.serve.limits import Limits, Refused
-from gssc.deploy.serve.metrics import CONTENT_TYPE as METRICS_TYPE
-from gssc.deploy.serve.metrics import Metrics
-from gssc.deploy.serve.reading import TableReader
-from gssc.deploy.serve.uploads import take
+from gssc.serve import json_rows, schemas
+from gssc.serve.answers import CONTENT_TYPES, Answers
+from gssc.serve.batching import Batcher
+from gssc.serve.guard import OPEN_PATHS, Guard
+from gssc.serve.limits import Limits, Refused
+from gssc.serve.metrics import CONTENT_TYPE as METRICS_TYPE
+from gssc.serve.metrics import Metrics
+from gssc.serve.reading import TableReader
+from gssc.serve.uploads import take
 
 # Larger bodies are parsed in a thread.
 INLINE_BYTES = 1 << 16
@@ -155,7 +155,7 @@ def create_app(
 
 def _page(name: str) -> Any:
     """Serves one HTML file, whose own script and style are all a browser may run and which may talk to us only."""
-    text = (files("gssc.deploy.serve") / name).read_text(encoding="utf-8")
+    text = (files("gssc.serve") / name).read_text(encoding="utf-8")
     digests = {
         tag: " ".join(
             f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"

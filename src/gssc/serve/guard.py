@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from gssc.deploy.serve.limits import Limits, Refused, too_large
-from gssc.deploy.serve.metrics import Metrics
+from gssc.serve.limits import Limits, Refused, too_large
+from gssc.serve.metrics import Metrics
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gssc.deploy import DeployedModel, write_predictions
-from gssc.deploy.serve.limits import Limits
 from gssc.errors import GsscError
+from gssc.serve.limits import Limits
 
 X = np.array([[1, 2, 3], [4, 5.5, -6]], dtype=np.float32)
 CSV = b"id,a,b,c\nn0,1,2,3\nn1,4,5.5,-6\n"

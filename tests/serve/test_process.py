@@ -16,10 +16,10 @@ import pytest
 from gssc.cli.main import main
 from gssc.cli.serve import read_token
 from gssc.deploy import DeployedModel
-from gssc.deploy.serve import server
-from gssc.deploy.serve.app import create_app
-from gssc.deploy.serve.limits import Limits
 from gssc.errors import GsscError
+from gssc.serve import server
+from gssc.serve.app import create_app
+from gssc.serve.limits import Limits
 
 TOKEN = "a-secret-of-some-length"
 

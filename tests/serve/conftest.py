@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 from gssc.deploy import DeployedModel
-from gssc.deploy.serve.app import create_app
-from gssc.deploy.serve.limits import Limits
-from gssc.deploy.serve.server import configure, listen
+from gssc.serve.app import create_app
+from gssc.serve.limits import Limits
+from gssc.serve.server import configure, listen
 
 
 class Answer(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Any
 
 import uvicorn
 
-from gssc.deploy.serve.limits import Limits
-from gssc.deploy.serve.protocol import BoundedProtocol
 from gssc.errors import GsscError
+from gssc.serve.limits import Limits
+from gssc.serve.protocol import BoundedProtocol
 
 
 def configure(app: Callable[..., Any], limits: Limits) -> uvicorn.Config:

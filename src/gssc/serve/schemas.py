@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.serve.answers import CONTENT_TYPES
-from gssc.deploy.serve.json_rows import LARGEST
-from gssc.deploy.serve.limits import Limits
+from gssc.serve.answers import CONTENT_TYPES
+from gssc.serve.json_rows import LARGEST
+from gssc.serve.limits import Limits
 
 Schema = dict[str, Any]
 ERROR: Schema = {
