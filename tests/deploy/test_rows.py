@@ -422,7 +422,7 @@ def test_blocks_are_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(table_rows, "BLOCK_ROWS", 4)
     monkeypatch.setattr(rows_module, "ARRAY_ROWS", 4)
     x = np.random.default_rng(0).random((10, 3), dtype=np.float32)
-    ids = list(map(str, range(9))) + ["x"]
+    ids = [*map(str, range(9)), "x"]
     (tmp_path / "t.csv").write_text(
         "id,a,b,c\n" + "".join(f"{i},{','.join(map(str, r))}\n" for i, r in zip(ids, x, strict=True))
     )

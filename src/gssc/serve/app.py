@@ -6,7 +6,7 @@ import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any, Literal
@@ -42,6 +42,7 @@ def create_app(
     token: str | None = None,
     model_id: str = "unnamed",
     card_text: str = "",
+    hosts: Iterable[str] = (),
 ) -> Guard:
     """The API of one model, ready for any ASGI server.
 
@@ -51,6 +52,7 @@ def create_app(
         token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
         model_id: tells this model from others in every answer.
         card_text: the model card as Markdown, for ``/model`` and the page.
+        hosts: without a token, names under which clients may ask, beside localhost and numeric addresses.
     """
     limits = limits or Limits()
     metrics = Metrics()
@@ -150,7 +152,7 @@ def create_app(
         app.add_api_route(path, _page(page), methods=["GET", "HEAD"], include_in_schema=False)
     if token is not None:
         _ask_for_token_in_schema(app)
-    return Guard(app, limits, metrics, token, direct={"/predict": classify})
+    return Guard(app, limits, metrics, token, hosts, direct={"/predict": classify})
 
 
 def _page(name: str) -> Any:
