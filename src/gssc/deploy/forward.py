@@ -83,7 +83,7 @@ def aligned_zeros(rows: int, columns: int, dtype: Any = np.float32) -> np.ndarra
 def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
     """Pass rows [n, in], dense or CSR, through layers with an activation between them, and after them if asked."""
     count, last, dtype = x.shape[0], len(layers) - 1, layers[0].weight.dtype
-    slope = SLOPES[activation].astype(dtype, copy=False)
+    slope = np.array(LEAKY_SLOPE if activation == "leaky_relu" else 0, dtype=dtype)
     out = np.empty((count, len(layers[-1].bias)), dtype=dtype)
     blocks = max(1, -(-count // (SPARSE_BLOCK_ROWS if is_sparse(x) else BLOCK_ROWS)))
     rows = -(-count // blocks)  # of equal size: the calls a small block takes are lost on it
