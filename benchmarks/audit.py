@@ -27,15 +27,15 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from gssc.audit import audit_run
-from gssc.audit.pairs import edge_numbers
 from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.data.noise import add_noise
-from gssc.evaluate.metrics import roc_auc
 from gssc.graph import Graph
-from gssc.recipes import recipe_settings
+from gssc.metrics import roc_auc
+from gssc.recipes import config_for, recipe_settings
+from gssc.result import fit
 from gssc.run import Run
-from gssc.train.supervised import fit_model
+from gssc.trust.pairs import edge_numbers
 
 ROOT = Path(__file__).resolve().parents[1]
 DATASETS = ("cora", "citeseer", "coauthor-cs")
@@ -113,7 +113,8 @@ def train(cell: Cell, noisy: Graph, folder: Path) -> None:
 
 def label_loss(model: str, noisy: Graph, seed: int, nodes: np.ndarray) -> np.ndarray:
     """Cross entropy of the training labels under a model that was trained on them."""
-    scores = fit_model(model, noisy, seed=seed).scores[nodes].astype(np.float64)
+    config = config_for(model, noisy.name, noisy.split, {"train": {"seed": seed}})
+    scores = fit(noisy, config).scores[nodes].astype(np.float64)
     scores -= scores.max(axis=1, keepdims=True)
     return np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(nodes)), noisy.labels[nodes]]
 

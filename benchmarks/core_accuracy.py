@@ -29,10 +29,10 @@ COLUMNS = ("data set", "split", "test", "paper", "difference", "validation", "ea
 def line(dataset: str, runs: list[dict[str, Any]]) -> str:
     """One line of the table."""
     paper = recipe_file(dataset)["expected"]["paper"]
-    test = [100 * run["test_accuracy"] for run in runs]
+    test = [100 * run["test_score"] for run in runs]
     return (
         f"| {dataset} | {runs[0]['split']} | {mean(test):.2f} ± {pstdev(test):.2f} | {paper:.2f} | "
-        f"{mean(test) - paper:+.2f} | {mean(100 * run['val_accuracy'] for run in runs):.2f} | "
+        f"{mean(test) - paper:+.2f} | {mean(100 * run['val_score'] for run in runs):.2f} | "
         f"{', '.join(f'{value:.1f}' for value in test)} | {mean(run['epochs'] for run in runs):.0f} | "
         f"{mean(run['seconds'] for run in runs):.0f} | "
         f"{mean(run['edges_kept'] / run['edges_total'] for run in runs):.0%} |"

@@ -28,11 +28,12 @@ import numpy as np
 import yaml
 
 from gssc.config import Config, parse_config
+from gssc.evaluate.blind import without_test_labels
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.executor import LocalProcesses
 from gssc.graph import Graph
 from gssc.recipes import recipe_settings
-from gssc.train.bilevel import fit
+from gssc.result import fit
 
 FIRST_SEED = 100
 
@@ -54,14 +55,6 @@ def name_of(config: Config) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def without_test_labels(graph: Graph) -> Graph:
-    """The same graph with test labels unknown."""
-    labels = graph.labels.copy()
-    labels[graph.test] = -1
-    names = graph.class_names or tuple(str(number) for number in range(graph.num_classes))
-    return graph.with_(labels=labels, class_names=names)
-
-
 def resplit(graph: Graph, seed: int) -> Graph:
     """As many training nodes a class as before, drawn from training and validation nodes; the rest is validation."""
     drawn = np.random.default_rng(seed).permutation(np.concatenate([graph.train, graph.val]))
@@ -78,11 +71,10 @@ def run(job: tuple[str, dict[str, Any], int, bool]) -> dict[str, Any]:
     config = parse_config(values)
     config.train.seed = seed
     started = time.perf_counter()
-    best = fit(graph, config).best.record
-    assert best is not None
-    assert np.isnan(best.test_accuracy)
+    best = fit(graph, config).best
+    assert np.isnan(best.test_score)
     seconds = time.perf_counter() - started
-    return {"val_accuracy": best.val_accuracy, "val_loss": best.val_loss, "epoch": best.epoch, "seconds": seconds}
+    return {"val_score": best.val_score, "val_loss": best.val_loss, "epoch": best.epoch, "seconds": seconds}
 
 
 def main() -> None:
@@ -98,7 +90,7 @@ def main() -> None:
     options = parser.parse_args()
     cell = Cell("str_contrast", "none", options.dataset)
     title = f"{options.dataset}, drawn splits" if options.resplit else options.dataset
-    base = recipe_settings(cell.data[0].name, cell.data[1])
+    base = recipe_settings(cell.source.name, cell.source.split)
     candidates = {
         text or "as it stands": parse_config(base, settings(options.base), settings(text))
         for text in ["", *options.tries]
@@ -134,7 +126,7 @@ def main() -> None:
                 if key not in ("dataset", "name")
             }
             print(
-                f"| {text} | {100 * mean['val_accuracy']:.2f} | {mean['val_loss']:.3f} | {mean['epoch']:.0f} "
+                f"| {text} | {100 * mean['val_score']:.2f} | {mean['val_loss']:.3f} | {mean['epoch']:.0f} "
                 f"| {mean['seconds']:.0f} | {len(runs)} |"
             )
 

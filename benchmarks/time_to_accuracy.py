@@ -67,8 +67,8 @@ def run(side: str, graph: Graph, config: Config, on_epoch: Callable[[], object])
                 "phase": record.phase,
                 "seconds": time.perf_counter() - wall,
                 "cpu_seconds": time.process_time() - cpu,
-                "val_accuracy": record.val_accuracy,
-                "test_accuracy": record.test_accuracy,
+                "val_score": record.val_score,
+                "test_score": record.test_score,
                 "chosen": record.best,
             }
         )
@@ -88,7 +88,7 @@ def run(side: str, graph: Graph, config: Config, on_epoch: Callable[[], object])
 def time_to(course: list[dict[str, Any]], target: float, clock: str) -> tuple[float, bool]:
     """Seconds until the chosen model's test accuracy reaches the target, and whether it ever does."""
     for step in course:
-        if step["chosen"] and round(step["test_accuracy"], 6) >= target:
+        if step["chosen"] and round(step["test_score"], 6) >= target:
             return step[clock], True
     return course[-1][clock], False
 
@@ -126,7 +126,7 @@ def report(runs: list[dict[str, Any]], target: float, clock: str, console: Conso
         course = entry["course"]
         seconds, reached = time_to(course, target, clock)
         times[entry["side"]].append((seconds, reached))
-        accuracies = [f"{100 * final(course, name):.1f}" for name in ("val_accuracy", "test_accuracy")]
+        accuracies = [f"{100 * final(course, name):.1f}" for name in ("val_score", "test_score")]
         took = f"{'' if reached else '> '}{seconds:.1f}"
         table.add_row(
             entry["side"], str(entry["seed"]), took, f"{course[-1][clock]:.1f}", str(len(course)), *accuracies

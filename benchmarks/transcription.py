@@ -90,9 +90,9 @@ class Record:
     phase: str  # "warm-up" or "alternate"
     batches: int
     edges_kept: int
-    train_accuracy: float
-    val_accuracy: float
-    test_accuracy: float
+    train_score: float
+    val_score: float
+    test_score: float
     seconds: float  # so far; accuracies are not timed
     best: bool
 
@@ -142,7 +142,8 @@ class Transcription:
             started = time.perf_counter()
             warming_up = epoch < train.warmup_epochs
             weights = None if warming_up else self.sampler.sample(self.features, self.pairs)
-            kept = self.pairs if weights is None else self.pairs[:, weights.detach() > 0.5]
+            mask = torch.ones(self.pairs.shape[1], dtype=torch.bool) if weights is None else weights.detach() > 0.5
+            kept = self.pairs[:, mask]
             batches = self.update_classifier(kept)
             self.update_centers()
             logits = self.predict_all()
@@ -151,19 +152,19 @@ class Transcription:
             seconds += time.perf_counter() - started
 
             hits = logits.argmax(1) == self.labels
-            train_accuracy, val_accuracy, test_accuracy = (float(hits[part].double().mean()) for part in self.parts)
-            is_best = val_accuracy > self.best_accuracy
+            train_score, val_score, test_score = (float(hits[part].double().mean()) for part in self.parts)
+            is_best = val_score > self.best_accuracy
             if is_best:
-                self.best_accuracy, self.best_weights = val_accuracy, copy.deepcopy(self.model.state_dict())
+                self.best_accuracy, self.best_weights = val_score, copy.deepcopy(self.model.state_dict())
             since_best = 0 if is_best or warming_up else since_best + 1
             yield Record(
                 epoch=epoch,
                 phase="warm-up" if warming_up else "alternate",
                 batches=batches,
-                edges_kept=kept.shape[1],
-                train_accuracy=train_accuracy,
-                val_accuracy=val_accuracy,
-                test_accuracy=test_accuracy,
+                edges_kept=int(mask.view(2, -1).any(0).sum()),
+                train_score=train_score,
+                val_score=val_score,
+                test_score=test_score,
                 seconds=seconds,
                 best=is_best,
             )

@@ -65,7 +65,7 @@ def test_what_fit_leaves(iris, few, fitted) -> None:
     np.testing.assert_array_equal(fitted.transduction_[known], few[known])
     np.testing.assert_array_equal(fitted.transduction_[~known], fitted.predict(X)[~known])
     assert [epoch["phase"] for epoch in fitted.history_] == ["warm-up"] * 8 + ["alternate"] * 4 + ["consolidate"] * 10
-    assert "test_accuracy" not in fitted.history_[0]
+    assert "test_score" not in fitted.history_[0]
     assert fitted.edge_keep_probability_.shape == fitted.edge_index_.shape[1:]
     assert ((fitted.edge_keep_probability_ >= 0) & (fitted.edge_keep_probability_ <= 1)).all()
     assert fitted.calibration_["rows"] == 6  # a fifth of ten labels, three times
@@ -89,7 +89,7 @@ def test_temperature_is_what_validation_rows_ask_for(iris, few, fitted) -> None:
 def test_nothing_is_held_out_when_nothing_looks_at_it(iris, few) -> None:
     without = quick(calibrate=False).fit(iris[0], few)
     assert without.calibration_["rows"] == 0
-    assert np.isnan(without.history_[0]["val_accuracy"])
+    assert np.isnan(without.history_[0]["val_score"])
     assert quick(validation_fraction=0).fit(iris[0], few).model_.temperature == 1
 
 

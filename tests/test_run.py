@@ -14,12 +14,14 @@ import pytest
 import yaml
 
 from gssc import run_folder
-from gssc.config import Config, parse_config
+from gssc.config import Config, RunConfig, parse_config
 from gssc.data import csbm
 from gssc.deploy import DeployedModel
 from gssc.deploy.export import export_run
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.recipes import config_for
+from gssc.result import fit
 from gssc.run import Run
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 
@@ -52,13 +54,13 @@ def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None
     metrics = run.train()
     assert {path.name for path in run.folder.iterdir()} == FILES
     assert metrics == json.loads((run.folder / "metrics.json").read_text())
-    expected = {"dataset", "split", "setting", "seed", "val_accuracy", "test_accuracy", "seconds", "epochs"}
+    expected = {"dataset", "split", "setting", "seed", "val_score", "test_score", "seconds", "epochs"}
     assert expected | {"edges_kept", "versions"} <= set(metrics)
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert len(lines) == metrics["epochs"] == 12
     best = [line for line in lines if line["best"]][-1]
     assert best["epoch"] == metrics["best_epoch"]
-    assert best["val_accuracy"] == pytest.approx(metrics["val_accuracy"], abs=1e-6)
+    assert best["val_score"] == pytest.approx(metrics["val_score"], abs=1e-6)
 
     edges = np.load(run.folder / "edges.npz")
     assert np.array_equal(edges["edge_index"], run.graph.edges)
@@ -67,10 +69,10 @@ def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None
     model = DeployedModel.load(run.folder)
     assert model.temperature == pytest.approx(metrics["calibration"]["temperature"], abs=1e-5)
     assert 0 <= metrics["calibration"]["test_error_after"] <= 1
-    logits = run.training.predict_all().numpy()
+    logits = run.result.scores
     assert np.allclose(model.logits(run.graph.features), logits, atol=1e-5)
     accuracy = (model.predict(run.graph.features) == run.graph.labels)[run.graph.test].mean()
-    assert accuracy == pytest.approx(metrics["test_accuracy"], abs=1e-6)
+    assert accuracy == pytest.approx(metrics["test_score"], abs=1e-6)
 
 
 def test_an_existing_run_is_refused_resumed_or_replaced(graph_file: Path, tmp_path: Path) -> None:
@@ -228,7 +230,9 @@ def test_a_replacement_cut_off_while_it_moves_is_completed(graph_file: Path, tmp
         Run(tmp_path / name, settings(graph_file, seed=seed, **QUICK)).train()
     expected = (tmp_path / "new" / "model.safetensors").read_bytes()
     (tmp_path / "new").rename(tmp_path / "run" / ".done")
-    for name in run_folder.FILES[:moved]:
+    if moved:
+        (tmp_path / "run" / ".done" / ".moving").touch()
+    for name in [name for name in reversed(run_folder.FILES) if name in FILES][:moved]:
         (tmp_path / "run" / ".done" / name).replace(tmp_path / "run" / name)
     assert Run(tmp_path / "run", settings(graph_file, seed=1, **QUICK), resume=True).train()["seed"] == 1
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected
@@ -319,7 +323,7 @@ def test_a_log_is_json_to_the_last_number_without_validation_nodes(graph_file: P
         raise AssertionError(f"{name} is no JSON")
 
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    assert {json.loads(line, parse_constant=refuse)["val_accuracy"] for line in lines} == {None}
+    assert {json.loads(line, parse_constant=refuse)["val_score"] for line in lines} == {None}
 
 
 def test_starting_over_takes_exports_of_the_old_model_with_it(graph_file: Path, tmp_path: Path) -> None:
@@ -342,15 +346,18 @@ def test_a_damaged_result_is_named(graph_file: Path, tmp_path: Path, content: st
         Run(tmp_path / "run", settings(graph_file), resume=True).train()
 
 
-@pytest.mark.parametrize("missing", ["consensus_merit", "lines", "rng"])
-def test_a_checkpoint_of_another_version_is_refused(graph_file: Path, tmp_path: Path, missing: str) -> None:
+@pytest.mark.parametrize("missing", [None, "graph", "lines"])
+def test_a_checkpoint_of_another_version_is_refused(graph_file: Path, tmp_path: Path, missing: str | None) -> None:
     run = Run(tmp_path / "run", settings(graph_file))
     run.train(lambda epoch: run._save_checkpoint())
     (tmp_path / "run" / "metrics.json").unlink()
     run._save_checkpoint()
-    tensors, notes = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
-    del notes[missing]
-    save_checkpoint(tmp_path / "run" / "checkpoint.safetensors", tensors, notes)
+    state = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
+    if missing:
+        del state[missing]
+    else:
+        del state["training"]["consensus"]["merit"]
+    save_checkpoint(tmp_path / "run" / "checkpoint.safetensors", state)
     with pytest.raises(GsscError, match=r"another version of gssc.*--overwrite"):
         Run(tmp_path / "run", settings(graph_file), resume=True)
 
@@ -366,3 +373,54 @@ def test_a_file_in_the_way_is_named(graph_file: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(GsscError, match="taken"):
         Run(tmp_path / "taken" / "run", settings(graph_file))
+
+
+def quick(model: str) -> RunConfig:
+    return config_for(model, "csbm", "", {"train": {"normalize": "none"}}).shortened(6)
+
+
+@pytest.mark.parametrize("model", ["gcn", "mlp", "glnn", "label_spreading", "str_contrast"])
+def test_any_model_is_a_run_on_a_graph_in_memory(model: str, tmp_path: Path) -> None:
+    graph = csbm(nodes=80, degree=4, seed=3)
+    config = quick(model)
+    whole = Run(tmp_path / "whole", config, graph)
+    metrics = whole.train()
+    assert metrics["model"] == model
+    assert metrics["edges_kept"] <= metrics["edges_total"] == graph.num_edges
+    assert whole.result.scores.shape == (80, graph.num_classes)
+    if metrics.get("needs_graph"):
+        assert np.array_equal(np.load(tmp_path / "whole" / "scores.npz")["scores"], whole.result.scores)
+        assert not (tmp_path / "whole" / "model.json").exists()
+    else:
+        assert np.allclose(
+            DeployedModel.load(tmp_path / "whole").logits(graph.features), whole.result.scores, atol=1e-4
+        )
+
+    stopped = Run(tmp_path / "stopped", config, graph)
+    for number, record in enumerate(stopped.training.epochs()):
+        stopped._log(record)
+        if number == 2:
+            stopped._save_checkpoint()
+            break
+    del stopped
+    resumed = Run(tmp_path / "stopped", config, graph, resume=True)
+    assert resumed.resumed
+    again = resumed.train()
+    assert np.array_equal(resumed.result.scores, whole.result.scores)
+    assert {**again, "seconds": 0} == {**metrics, "seconds": 0}
+
+
+def test_a_graph_is_given_or_named_not_both(graph_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(GsscError, match="one of them"):
+        Run(tmp_path / "run", settings(graph_file), csbm(nodes=60))
+    assert not (tmp_path / "run").exists()
+
+
+def test_fit_and_run_give_the_same_model(tmp_path: Path) -> None:
+    graph, config = csbm(nodes=80, degree=4, seed=3), quick("str_contrast")
+    Run(tmp_path / "run", config, graph).train()
+    from_folder, from_memory = DeployedModel.load(tmp_path / "run"), fit(graph, config).deployed()
+    assert from_folder.temperature == pytest.approx(from_memory.temperature)
+    for (weight, bias), (other_weight, other_bias) in zip(from_folder.layers, from_memory.layers, strict=True):
+        assert np.array_equal(weight, other_weight)
+        assert np.array_equal(bias, other_bias)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gssc.errors import GsscError
     from gssc.estimator import GSSCClassifier
     from gssc.graph import Graph
+    from gssc.result import Result, fit
     from gssc.run import Run
-    from gssc.train.bilevel import fit
 
 __version__ = "0.1.0"
 
@@ -26,8 +26,9 @@ _HOME = {
     "GSSCClassifier": "gssc.estimator",
     "Graph": "gssc.graph",
     "GsscError": "gssc.errors",
+    "Result": "gssc.result",
     "Run": "gssc.run",
-    "fit": "gssc.train.bilevel",
+    "fit": "gssc.result",
     "load_dataset": "gssc.data",
 }
 
@@ -37,6 +38,7 @@ __all__ = [
     "GSSCClassifier",
     "Graph",
     "GsscError",
+    "Result",
     "Run",
     "__version__",
     "fit",
@@ -47,7 +49,15 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'gssc' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        from gssc.extras import missing_extra
+
+        named = missing_extra(error)
+        if named is None:
+            raise
+        raise named from None
     globals()[name] = value  # the next access finds it without coming here
     return value
 

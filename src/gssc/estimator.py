@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from scipy.special import softmax
 
+from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.config import Config, parse_config
 from gssc.data.neighbours import nearest_neighbour_edges
 from gssc.data.plain_table import Scaling, encode_labels, held_out, is_empty, is_marked_unknown
@@ -21,9 +22,9 @@ from gssc.deploy import DeployedModel
 from gssc.deploy.forward import in_double
 from gssc.errors import GsscError
 from gssc.estimator_parameters import as_json, check_parameters, from_json
-from gssc.evaluate.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.extras import require
 from gssc.graph import Graph
+from gssc.model_selection import warn_if_unknown_rows_are_scored
 from gssc.train.bilevel import BilevelTraining
 
 require("sklearn", extra="data")
@@ -79,7 +80,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         transduction_: label of every row of ``fit``: the one given where known, the predicted one elsewhere.
         edge_index_: the edges of ``fit``, as given or found, [2, E].
         edge_keep_probability_: how far each column of ``edge_index_`` is trusted, from 0 to 1; NaN for self-loops.
-        history_: a dict an epoch: losses, accuracies, pairs kept, homophily, seconds.
+        history_: a dict an epoch: losses, scores, edges kept, homophily, seconds.
         calibration_: ``temperature``, ``rows`` it was fitted on, and ``error_before`` and ``error_after``, the expected
             calibration error on these very rows; NaN where there are none.
 
@@ -147,6 +148,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
+        warn_if_unknown_rows_are_scored()
         with _as_value_error():
             check_parameters(self.get_params(deep=False))
             return self._fit(X, y, edge_index)
@@ -280,7 +282,12 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         config.train.lr = float(self.learning_rate)
         config.train.patience = self.patience if self.early_stopping else 10**9
         if self.config:
-            config = parse_config(config.to_dict(), self.config)
+            parsed = parse_config(config.to_dict(), self.config)
+            if not isinstance(parsed, Config):
+                raise GsscError(
+                    f"config names the model {parsed.model.name}; this classifier trains {config.model.name}"
+                )
+            config = parsed
         config.train.normalize = scaling.normalize
         config.train.seed = int(rng.randint(2**31 - 1))
         config.train.threads = effective_n_jobs(self.n_jobs)
@@ -288,18 +295,13 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return config
 
     def _train(self, graph: Graph, config: Config) -> BilevelTraining:
-        threads = torch.get_num_threads()
-        try:
-            training = BilevelTraining(graph, config)
-            training.class_weight = self._class_weight(graph.labels[graph.train])
-            self.history_ = []
-            with _progress(config.total_epochs if self.verbose else 0) as advance:
-                for record in training.epochs():
-                    self.history_.append({name: value for name, value in asdict(record).items() if name[:4] != "test"})
-                    advance(record.epoch + 1)
-            training.restore_best()
-        finally:
-            torch.set_num_threads(threads)
+        training = BilevelTraining(graph, config)
+        training.class_weight = self._class_weight(graph.labels[graph.train])
+        self.history_ = []
+        with _progress(config.total_epochs if self.verbose else 0) as advance:
+            for record in training.epochs():
+                self.history_.append({name: value for name, value in asdict(record).items() if name[:4] != "test"})
+                advance(record.epoch + 1)
         return training
 
     def _class_weight(self, labels: np.ndarray) -> torch.Tensor | None:
@@ -342,7 +344,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             "setting": "transductive",
             "training_labels": len(graph.train),
             "seed": training.config.train.seed,
-            "val_accuracy": best.val_accuracy if best is not None and len(graph.val) else None,
+            "val_score": best.val_score if best is not None and len(graph.val) else None,
             "calibration": self.calibration_ if len(graph.val) else None,
             "scales_columns": scaling.scale is not None,
         }
@@ -363,11 +365,12 @@ def _by_column(training: BilevelTraining, edge_index: np.ndarray, nodes: int) ->
 
     The graph holds each edge once; a sparsifier may rule edges out (they are trusted by 0) or propose others.
     """
-    ends, seen = np.sort(edge_index.astype(np.int64), axis=0), np.sort(training.seen_edges(), axis=0)
+    edges, known = training.edge_trust()
+    ends, seen = np.sort(edge_index.astype(np.int64), axis=0), np.sort(edges, axis=0)
     wanted, keys = ends[0] * nodes + ends[1], seen[0] * nodes + seen[1]
     order = np.argsort(keys)
     place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    trust = np.where(keys[place] == wanted, training.edge_trust()[place], 0.0).astype(np.float64)
+    trust = np.where(keys[place] == wanted, known[place], 0.0).astype(np.float64)
     trust[ends[0] == ends[1]] = np.nan
     return trust
 

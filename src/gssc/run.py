@@ -3,8 +3,9 @@
 config.yaml        every setting, enough to run it again
 metrics.jsonl      one line an epoch
 metrics.json       the result
-model.safetensors  the deployed MLP, with model.json (see gssc.deploy)
-edges.npz          the learned keep probability of every training edge
+model.safetensors  the deployed MLP, with model.json (see gssc.deploy); not for models that need the graph
+scores.npz         for those: the scores of every node
+edges.npz          the keep probability of every training edge
 checkpoint.safetensors  only while training goes on
 """
 
@@ -14,7 +15,6 @@ import hashlib
 import json
 import math
 import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -23,22 +23,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import yaml
-from scipy.special import softmax
 
-from gssc import __version__, run_folder
-from gssc.config import Config, DataConfig, parse_config, read_settings
+from gssc import run_folder
+from gssc.config import Config, DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
 from gssc.data.splits import make_split
-from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
-from gssc.evaluate.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.files import atomic_write, keep_others_out, read_json, write_json
 from gssc.graph import Graph
-from gssc.train.bilevel import BilevelTraining
+from gssc.result import Result, make_training
+from gssc.settings import read_settings
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
-from gssc.train.selection import Epoch
+from gssc.train.training import Epoch, Training
+from gssc.versions import versions
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
@@ -75,7 +73,8 @@ class Run:
 
     Args:
         folder: where everything goes.
-        config: all settings.
+        config: all settings; the defaults of GSSC if left out.
+        graph: the graph to train on, in place of what ``config.data`` names. To resume such a run, give it again.
         overwrite: replace a run that is already in the folder, once this one is finished.
         resume: take up the run that is in the folder; starts one where there is none.
         data_root: where data files are, see :func:`gssc.data.load_dataset`.
@@ -87,7 +86,8 @@ class Run:
     def __init__(
         self,
         folder: str | Path,
-        config: Config,
+        config: RunConfig | None = None,
+        graph: Graph | None = None,
         *,
         overwrite: bool = False,
         resume: bool = False,
@@ -95,13 +95,12 @@ class Run:
     ):
         if overwrite and resume:
             raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
-        config.check()
-        config = parse_config(config.to_dict())  # as the folder will hold it: NumPy's numbers become plain ones
-        self.folder, self.config = Path(folder), config
+        self.folder, self.config = Path(folder), (config or Config()).plain()
         self._look(overwrite or resume)
-        self.graph = load_graph(config.data, data_root)
-        self.training = BilevelTraining(self.graph, config)
+        self.graph = self._graph(graph, data_root)
+        self.training: Training = make_training(self.graph, self.config)
         self.resumed = False
+        self.result: Result | None = None  # once it is trained
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -119,6 +118,14 @@ class Run:
             self._take_up()
         else:
             self._start_over()
+
+    def _graph(self, given: Graph | None, data_root: str | None) -> Graph:
+        data = self.config.data
+        if given is None:
+            return load_graph(data, data_root)
+        if data.dataset is not None or data.graph is not None:
+            raise GsscError("give the graph itself, or name it in the settings (data.dataset, data.graph): one of them")
+        return given
 
     @property
     def finished(self) -> bool:
@@ -141,15 +148,17 @@ class Run:
             self._let_go()
 
     def _train(self, on_epoch: Callable[[Epoch], None] | None) -> dict[str, Any]:
-        saved_at = time.monotonic()
+        saved_at, history = time.monotonic(), []
         for record in self.training.epochs():
+            history.append(record)
             self._log(record)
             if on_epoch:
                 on_epoch(record)
             if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
                 self._save_checkpoint()
                 saved_at = time.monotonic()
-        return self._finish()
+        self.result = Result(self.training, history)
+        return self._finish(self.result)
 
     def __del__(self) -> None:
         self._let_go()
@@ -207,11 +216,11 @@ class Run:
         if not checkpoint.exists():
             self._start_over()
             return
-        tensors, notes = load_checkpoint(checkpoint)
-        self._check_same_graph(notes.get("graph"))
+        state = load_checkpoint(checkpoint)
         try:
-            self.training.restore(tensors, notes)
-            logged = int(notes["lines"])
+            self._check_same_graph(state["graph"])
+            self.training.load_state_dict(state["training"])
+            logged = int(state["lines"])
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
             raise GsscError(
                 f"cannot resume {self.folder}: its checkpoint is of another version of gssc ({error}); "
@@ -230,9 +239,8 @@ class Run:
             return sum(1 for _ in file)
 
     def _save_checkpoint(self) -> None:
-        tensors, notes = self.training.state()
-        notes |= {"graph": self.graph_digest, "lines": self._epochs_logged()}
-        save_checkpoint(self.folder / "checkpoint.safetensors", tensors, notes)
+        state = {"graph": self.graph_digest, "lines": self._epochs_logged(), "training": self.training.state_dict()}
+        save_checkpoint(self.folder / "checkpoint.safetensors", state)
 
     def _metrics(self) -> dict[str, Any]:
         path = self.folder / "metrics.json"
@@ -240,65 +248,50 @@ class Run:
             found = read_json(path)
         except GsscError:
             found = {}
-        if not found.keys() >= {"dataset", "metric", "val_accuracy", "edges_kept"}:
+        if not found.keys() >= {"dataset", "metric", "val_score", "edges_kept"}:
             raise GsscError(f"{path} is damaged: it is not the result of a run; start over with --overwrite")
         return found
 
-    def _finish(self) -> dict[str, Any]:
-        training, best = self.training, self.training.best.record
-        if best is None:
-            raise GsscError("nothing was trained: train.epochs and train.warmup_epochs are both 0")
-        training.restore_best()
+    def _finish(self, result: Result) -> dict[str, Any]:
+        """Write what came out; metrics.json last, since it marks the run as finished."""
+        outcome, best = result.outcome, result.best
         metrics = {
+            "model": self.config.model.name,
             "dataset": self.graph.name,
             "split": self.graph.split,
             "setting": self.graph.setting,
             "seed": self.config.train.seed,
-            "metric": "roc_auc" if self.graph.is_multilabel else "accuracy",
-            "val_accuracy": _number(best.val_accuracy),
-            "test_accuracy": _number(best.test_accuracy),
-            "seconds": round(training.seconds, 3),
+            "metric": self.graph.task.metric,
+            "val_score": _number(best.val_score),
+            "test_score": _number(best.test_score),
+            "seconds": round(outcome.seconds, 3),
             "epochs": self._epochs_logged(),
             "best_epoch": best.epoch,
-            "edges_kept": best.edges_kept,
-            "edges_total": training.pairs.shape[1],
+            "edges_kept": outcome.edges_kept,
+            "edges_total": outcome.edges_total,
             "homophily": _number(best.homophily),
             "graph": self.graph_digest,
-            "versions": {
-                "gssc": __version__,
-                "torch": torch.__version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-            },
+            "versions": versions(),
+            "training_labels": len(self.graph.train),
+            "calibration": _rounded(result.calibration),
+            "notes": result.notes,
         }
-        model = training.deployed()
-        metrics["training_labels"] = len(self.graph.train)
-        metrics["calibration"] = self._calibrate(model)
-        model.metadata = {name: metrics[name] for name in ("dataset", "split", "setting", "seed", "test_accuracy")}
-        model.save(self.folder)
-        with torch.no_grad(), atomic_write(self.folder / "edges.npz") as temporary:
-            np.savez_compressed(temporary, edge_index=training.seen_edges(), keep_probability=training.edge_trust())
+        if result.needs_graph:
+            metrics["needs_graph"] = result.needs_graph
+            self._save_arrays("scores.npz", scores=result.scores)
+        else:
+            model = result.deployed()
+            model.metadata = {name: metrics[name] for name in ("dataset", "split", "setting", "seed", "test_score")}
+            model.save(self.folder)
+        edges, trust = result.edge_trust()
+        self._save_arrays("edges.npz", edge_index=edges, keep_probability=trust)
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
 
-    def _calibrate(self, model: DeployedModel) -> dict[str, float | None] | None:
-        """Fit the model's temperature on validation nodes; returns calibration errors of test nodes.
-
-        Nothing is done where there are no validation nodes, or several targets a node.
-        """
-        graph = self.graph
-        if graph.is_multilabel or len(graph.val) == 0:
-            return None
-        logits = self.training.predict_all().numpy()
-        model.temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
-        before, after = (softmax(logits[graph.test] / t, axis=1) for t in (1.0, model.temperature))
-        truth = graph.labels[graph.test]
-        return {
-            "temperature": round(model.temperature, 6),
-            "test_error_before": _number(expected_calibration_error(before, truth)),
-            "test_error_after": _number(expected_calibration_error(after, truth)),
-        }
+    def _save_arrays(self, name: str, **arrays: Any) -> None:
+        with atomic_write(self.folder / name) as temporary:
+            np.savez_compressed(temporary, **arrays)
 
 
 def fingerprint(graph: Graph) -> str:
@@ -316,14 +309,19 @@ def fingerprint(graph: Graph) -> str:
 def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     for section, values in before.items():
         for name, value in values.items():
-            if now[section][name] != value:
-                return f"{section}.{name} was {value!r}, now {now[section][name]!r}"
+            current = now.get(section, {}).get(name)
+            if current != value:
+                return f"{section}.{name} was {value!r}, now {current!r}"
     return "none"
 
 
 def _or_null(value: Any) -> Any:
     """What JSON can hold: it has no NaN and no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _rounded(numbers: dict[str, float] | None) -> dict[str, float | None] | None:
+    return {name: _number(value) for name, value in numbers.items()} if numbers else None
 
 
 def _number(value: float) -> float | None:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from gssc.config import read_settings
 from gssc.deploy.export.folder import exports_in
 from gssc.errors import GsscError
+from gssc.settings import read_settings
 
 CONFIG, CHECKPOINT = "config.yaml", "checkpoint.safetensors"
-FILES = (CONFIG, "metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "edges.npz")
-NEW, DONE = ".new", ".done"
+FILES = (CONFIG, "metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "scores.npz", "edges.npz")
+NEW, DONE, MOVING = ".new", ".done", ".moving"
 # The first line of a run's config.yaml, which no other program writes.
 MARK = "# gssc run: every setting, enough to run it again\n"
 # Runs that were written before there was a mark have all of these sections.
-SECTIONS_BEFORE_MARK = {"data", "model", "objective", "sparsifier", "train"}
+SECTIONS_BEFORE_MARK = {"data", "model", "sparsifier", "train"}
 
 
 def is_run(folder: Path) -> bool:
@@ -73,10 +73,13 @@ def complete_replacement(folder: Path) -> None:
     done = folder / DONE
     if not (done.is_dir() and is_run(folder)):
         return
-    for export in exports_in(folder):  # of the old model
-        shutil.rmtree(export)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    for name in FILES:
+    if not (done / MOVING).exists():  # what is in the folder is the old run's
+        for export in exports_in(folder):
+            shutil.rmtree(export)
+        for name in {CHECKPOINT, *FILES} - {item.name for item in done.iterdir()}:
+            (folder / name).unlink(missing_ok=True)
+        (done / MOVING).touch()
+    for name in reversed(FILES):  # config.yaml last: until then the folder is a run by its old one
         if (done / name).exists():
             (done / name).replace(folder / name)
     shutil.rmtree(done)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from gssc.audit.edges import doubt_edges, keep_shift
-from gssc.audit.pairs import PairEvidence, edge_numbers
-from gssc.audit.sketch import feature_sketch
 from gssc.graph import Graph
+from gssc.trust.pairs import PairEvidence, edge_numbers
+from gssc.trust.sketch import feature_sketch
 
 WRONG = np.array([[3, 9, 14], [40, 50, 58]])  # between the communities
 

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from gssc.audit.labels import doubt_labels, doubt_targets, neighbours_mean
-from gssc.audit.pairs import adjacency_of
-from gssc.audit.sketch import feature_sketch
 from gssc.graph import Graph
+from gssc.trust.pairs import adjacency_of
+from gssc.trust.sketch import feature_sketch
 
 
 def test_flipped_labels_come_first(graph: Graph, judge) -> None:

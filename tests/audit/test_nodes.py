@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 from gssc.audit import nodes as nodes_module
 from gssc.audit.nodes import duplicate_groups, featureless_nodes, isolated_nodes
-from gssc.audit.sketch import feature_sketch
 from gssc.graph import Graph
+from gssc.trust.sketch import feature_sketch
 
 
 def features_with_duplicates() -> np.ndarray:

@@ -6,14 +6,14 @@ from gssc.data import load_dataset
 
 
 def step(seconds, test, chosen):
-    return {"seconds": seconds, "test_accuracy": test, "chosen": chosen}
+    return {"seconds": seconds, "test_score": test, "chosen": chosen}
 
 
 def test_only_the_chosen_model_stops_the_clock():
     course = [step(1, 0.80, True), step(2, 0.86, False), step(3, 0.847, True), step(4, 0.84, True)]
     assert time_to_accuracy.time_to(course, 0.847, "seconds") == (3, True)
     assert time_to_accuracy.time_to(course, 0.85, "seconds") == (4, False)
-    assert time_to_accuracy.final(course, "test_accuracy") == 0.84
+    assert time_to_accuracy.final(course, "test_score") == 0.84
 
 
 def test_a_finished_run_is_not_run_again_and_a_cut_off_line_is(tmp_path, capsys, monkeypatch):

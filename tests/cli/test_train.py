@@ -43,7 +43,7 @@ def test_no_validation_nodes_trains_the_full_schedule_and_says_so(gssc, tmp_path
     assert done.returncode == 0, done.stderr
     assert "no validation nodes" in done.stderr
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert (metrics["val_accuracy"], metrics["best_epoch"], metrics["epochs"]) == (None, 5, 6)
+    assert (metrics["val_score"], metrics["best_epoch"], metrics["epochs"]) == (None, 5, 6)
 
 
 def test_a_class_without_training_label_is_refused_only_on_request(gssc, tmp_path: Path) -> None:
@@ -209,10 +209,43 @@ def test_the_numbers_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     bar = EpochBar(run)
     bar.show(SimpleNamespace(
         epoch=168, phase="consolidate", best=True, smoothness_loss=0.031, classification_loss=6.357,
-        val_accuracy=0.8166, edges_kept=10_556, pseudo_homophily=0.812,
+        val_score=0.8166, edges_kept=5_278, pseudo_homophily=0.812,
     ))  # fmt: skip
     console = Console(width=80, file=io.StringIO())
     console.print(bar.progress.get_renderable())
     (line,) = console.file.getvalue().splitlines()
     assert "169/170" in line
     assert "homophily 0.812" in line
+
+
+def test_a_rival_is_a_run_too(gssc, graph_file: Path, tmp_path: Path) -> None:
+    options = ("--graph", "graph.npz", "--train.epochs=4", "--model.hidden=8")
+    done = gssc("train", *options, "--model", "gcn", "--out", "gcn")
+    assert done.returncode == 0, done.stderr
+    assert "scores.npz" in done.stdout
+    assert "gcn passes messages" in done.stdout
+    found = yaml.safe_load((tmp_path / "gcn" / "config.yaml").read_text())
+    assert (found["model"]["name"], found["model"]["hidden"], found["train"]["epochs"]) == ("gcn", 8, 4)
+    done = gssc("train", "--out", "gcn", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "is finished already" in done.stderr
+    done = gssc("train", *options, "--model=mlp", "--out", "mlp")
+    assert done.returncode == 0, done.stderr
+    np.savez(tmp_path / "rows.npz", x=csbm(nodes=100, degree=4, seed=1).features[:5])
+    assert gssc("predict", "mlp", "rows.npz", "--out", "predictions.csv").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model", "gnc"), "did you mean 'gcn'"),
+        (("--model", "gcn", "--model.mix_by", "off"), "mix_by"),
+        (("--model", "gcn", "--consolidate.epochs", "3"), "consolidate"),
+        (("--model", "mlp", "--sparsifier.name", "drop_edge"), "never looks at edges"),
+    ],
+)
+def test_settings_a_rival_does_not_have_are_refused(gssc, graph_file: Path, arguments, message) -> None:
+    done = gssc("train", "--graph", "graph.npz", "--out", "run", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr

@@ -19,11 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gssc.config import ModelConfig
 from gssc.deploy import DeployedModel
 from gssc.deploy.export import export_run, folder, numpy_predictor, onnx_format, torch_module
 from gssc.errors import GsscError
-from gssc.models.str_contrast import STRContrast
+from gssc.models.str_contrast import STRContrast, STRContrastSettings
 
 CLOSE = {"rtol": 0, "atol": 1e-5}
 
@@ -31,7 +30,7 @@ CLOSE = {"rtol": 0, "atol": 1e-5}
 def trained(activation: str = "leaky_relu", block: str = "norm_first", layers: int = 2) -> STRContrast:
     """A network whose batch norms have something to fold."""
     torch.manual_seed(0)
-    config = ModelConfig(hidden=16, layers=layers, activation=activation, block=block)  # type: ignore[arg-type]
+    config = STRContrastSettings(hidden=16, layers=layers, activation=activation, block=block)  # type: ignore[arg-type]
     model = STRContrast(12, 5, config)
     with torch.no_grad():
         for name, value in model.state_dict().items():
@@ -61,7 +60,7 @@ def true_outputs(model: STRContrast, x: np.ndarray, options: dict[str, Any]) -> 
         sums = rows.abs().sum(1, keepdim=True)
         rows = rows / torch.where(sums == 0, 1.0, sums)
     with torch.no_grad():
-        logits = model.predict(rows)
+        logits = model.eval()(rows)
     scaled = logits / options.get("temperature", 1.0)
     return logits.numpy(), (scaled.sigmoid() if options.get("task") == "multilabel" else scaled.softmax(1)).numpy()
 

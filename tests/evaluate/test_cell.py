@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import pytest
 
-from gssc.config import SparsifierConfig
+import gssc.evaluate.code_version as code_version_module
+from gssc.config import Config
+from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.evaluate.cell import Cell, cells, key_of
 from gssc.evaluate.code_version import _meaning, code_version
@@ -12,8 +15,8 @@ from gssc.models.registry import MODELS
 from gssc.sparsify.registry import SPARSIFIERS
 
 
-def key(cell: Cell, **settings) -> str:
-    return key_of(cell.identity(SparsifierConfig(name=cell.sparsifier, **settings)))
+def key(cell: Cell, **typed) -> str:
+    return key_of(cell.identity(typed))
 
 
 def test_the_cross_product_leaves_out_impossible_pairs_and_says_why():
@@ -61,7 +64,7 @@ def test_every_name_is_checked_before_anything_runs(arguments, message):
     ],
 )
 def test_seed_s_takes_split_s(dataset, seed, split):
-    assert Cell("gcn", "none", dataset, seed=seed).data[1] == split
+    assert Cell("gcn", "none", dataset, seed=seed).source.split == split
 
 
 def test_the_key_depends_on_everything_that_determines_the_result():
@@ -77,7 +80,7 @@ def test_the_key_depends_on_everything_that_determines_the_result():
         "seed": 1,
         "max_epochs": 7,
     }
-    assert changes.keys() == {field.name for field in dataclasses.fields(Cell)}
+    assert changes.keys() == {field.name for field in dataclasses.fields(Cell)} - {"graph"}
     keys = {key(dataclasses.replace(cell, **{name: value})) for name, value in changes.items()}
     assert len(keys | {key(cell), key(cell, alpha=0.3)}) == len(changes) + 2
     assert key(cell) == key(dataclasses.replace(cell))
@@ -86,13 +89,11 @@ def test_the_key_depends_on_everything_that_determines_the_result():
 def test_a_model_of_its_own_code_and_settings():
     codes = {code_version(f"gssc.models.{entry.module}") for entry in MODELS.values()}
     assert len(codes) == len(MODELS)
-    teacher = Cell("glnn", "none", "cora").identity(SparsifierConfig(name="none"))
+    teacher = Cell("glnn", "none", "cora").identity({})
     assert teacher["settings"]["teacher"]
 
 
-def test_comments_docstrings_and_annotations_are_not_code(tmp_path, monkeypatch):
-    import gssc.evaluate.code_version as module
-
+def test_comments_docstrings_and_annotations_are_not_code(tmp_path):
     texts = {
         "one": 'def f(x: int) -> int:\n    """Say."""\n    return x + 1\n',
         "two": "def f(x):\n    # why\n    return (x + 1)\n",
@@ -100,9 +101,109 @@ def test_comments_docstrings_and_annotations_are_not_code(tmp_path, monkeypatch)
     }
     for name, text in texts.items():
         (tmp_path / f"{name}.py").write_text(text)
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    meaning = {name: _meaning(f"gssc.{name}") for name in texts}
+    meaning = {name: _meaning(tmp_path / f"{name}.py") for name in texts}
     assert meaning["one"] == meaning["two"] != meaning["other"]
+
+
+def test_only_what_was_typed_is_part_of_the_settings():
+    cell, default = Cell("str_contrast", "str_sparse", "cora"), Config().sparsifier.score
+    assert cell.settings({})["sparsifier"]["score"] == "dot" != default
+    assert cell.settings({"score": default})["sparsifier"]["score"] == default
+    with pytest.raises(GsscError, match="sparsifier.alpha is 7"):
+        cell.settings({"alpha": 7})
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """A package with a model that imports in every way there is; returns a function that writes one of its files."""
+
+    def write(name: str, text: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        code_version_module._statements.cache_clear()
+        code_version_module._meaning.cache_clear()
+
+    monkeypatch.setattr(code_version_module, "ROOT", tmp_path)
+    write(
+        "model.py", "import gssc.plain\nfrom gssc.room import Lazy\nfrom gssc.registry import x\nfrom . import near\n"
+    )
+    write("plain.py", "def f():\n    from gssc.late import g\n    return g\n")
+    write("late.py", "g = 1\n")
+    write("near.py", "n = 1\n")
+    write("registry.py", "import gssc.unrelated\n")
+    write("unrelated.py", "u = 1\n")
+    lazy = "if TYPE_CHECKING:\n    from gssc.room.home import Lazy\n    from gssc.unrelated import u\n"
+    write("room/__init__.py", lazy)
+    write("room/home.py", "class Lazy:\n    value = 1\n")
+    return write
+
+
+@pytest.mark.parametrize("name", ["plain.py", "late.py", "near.py", "room/home.py", "room/__init__.py"])
+def test_a_change_anywhere_behind_an_import_is_a_new_version(house, name):
+    before = code_version("gssc.model")
+    house(name, "changed = True\n")
+    assert code_version("gssc.model") != before
+
+
+@pytest.mark.parametrize("name", ["unrelated.py", "registry.py"])
+def test_what_a_model_does_not_use_is_no_part_of_its_version(house, name):
+    before = code_version("gssc.model")
+    house(name, "changed = True\n")
+    assert code_version("gssc.model") == before
+
+
+def test_normalisation_in_another_room_is_part_of_every_model():
+    assert {"gssc.features", "gssc.deploy.forward"} <= code_version_module.imported_from("gssc.models.gcn")
+
+
+@pytest.fixture
+def graph_file(tmp_path):
+    def save(name: str = "mine.npz", **changes) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        load_dataset("csbm", nodes=60, degree=4, classes=3, per_class=5).with_(**changes).save(path)
+        return str(path)
+
+    return save
+
+
+def test_graphs_of_your_own_stand_beside_data_sets(graph_file):
+    bare = graph_file("bare.npz", train=None, val=None, test=None)
+    made, _ = cells(["mlp"], ["none"], ["cora"], graphs=[graph_file(), f"{bare}:per-class:3"], seeds=2)
+    names = ["cora", "mine.npz", "bare.npz:per-class:3"]
+    assert [(cell.seed, cell.dataset) for cell in made] == [(seed, name) for seed in (0, 1) for name in names]
+    assert [cell.source.split for cell in made[:3]] == ["public", "own", "per-class:3"]
+    own, drawn, other = made[1].clean_graph(), made[2].clean_graph(), made[5].clean_graph()
+    assert own.name == "mine.npz"
+    assert len(drawn.train) == len(other.train) == 9
+    assert drawn.train.tolist() != other.train.tolist(), "a split that is drawn goes by the seed"
+
+
+def test_the_key_of_your_own_graph_follows_its_content_not_its_place(graph_file, tmp_path):
+    def of(path):
+        return key(cells(["mlp"], ["none"], [], graphs=[path], seeds=1)[0][0])
+
+    path, moved = graph_file(), tmp_path / "elsewhere"
+    moved.mkdir()
+    before = of(path)
+    assert of(shutil.copy(path, moved)) == before
+    graph_file(setting="inductive", split="other")
+    assert of(path) != before
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda save: ["nowhere.npz"], "nowhere.npz"),
+        (lambda save: [save() + ":per-class:3"], "brings its own split"),
+        (lambda save: [save("bare.npz", train=None, val=None, test=None)], "has no training nodes"),
+        (lambda save: [save("a/mine.npz"), save("b/mine.npz")], "two graphs are called mine.npz"),
+    ],
+)
+def test_graphs_that_cannot_be_used_are_refused_before_anything_runs(graph_file, make, message):
+    with pytest.raises(GsscError, match=message):
+        cells(["mlp"], ["none"], [], graphs=make(graph_file))
 
 
 def test_every_registered_name_can_be_loaded():
@@ -114,9 +215,9 @@ def test_every_registered_name_can_be_loaded():
 def test_a_split_that_is_drawn_is_drawn_by_the_seed(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "gssc.evaluate.cell.load_dataset", lambda name, **options: asked.append(options["seed"]) or 1 / 0
+        "gssc.evaluate.source.load_dataset", lambda name, **options: asked.append(options["seed"]) or 1 / 0
     )
     for dataset in ("cora:per-class:5", "cora", "csbm"):
         with pytest.raises(ZeroDivisionError):
-            Cell("gcn", "none", dataset, seed=4).run(SparsifierConfig(name="none"))
+            Cell("gcn", "none", dataset, seed=4).run({})
     assert asked == [4, 0, 4]

@@ -19,7 +19,7 @@ def rows(scores, **changes):
     return [
         plain
         | {"key": f"{names}{seed}", "model": names[0], "sparsifier": names[1], "dataset": names[2], "seed": seed}
-        | {"test_accuracy": score}
+        | {"test_score": score}
         for names, accuracies in scores.items()
         for seed, score in enumerate(accuracies)
     ]
@@ -99,8 +99,8 @@ def test_exports(tmp_path, ending):
         assert pyarrow.parquet.read_table(path).to_pylist() == [{name: row[name] for name in COLUMNS} for row in made]
     elif ending == "csv":
         read = list(csv.DictReader(path.read_text().splitlines()))
-        assert [(row["model"], float(row["test_accuracy"])) for row in read] == [
-            (row["model"], row["test_accuracy"]) for row in made
+        assert [(row["model"], float(row["test_score"])) for row in read] == [
+            (row["model"], row["test_score"]) for row in made
         ]
     elif ending == "md":
         assert "| sage | **80.00 ± 0.82** |" in path.read_text()

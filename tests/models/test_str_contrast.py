@@ -12,17 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gssc.config import ModelConfig
 from gssc.deploy import DeployedModel
 from gssc.features import FeatureTable
 from gssc.models.blocks import Block, dropout_mask
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
-from gssc.models.str_contrast import STRContrast
+from gssc.models.str_contrast import PairLogits, STRContrast, STRContrastSettings
+from gssc.tasks import Classes
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch, EdgeBatches
 
 NODES, FEATURES, CLASSES = 12, 5, 3
-SMALL = ModelConfig(hidden=6, dropout=0.0)
+TASK = Classes(3)
+SMALL = STRContrastSettings(hidden=6, dropout=0.0)
 MIX_AT = ("first", "last")
 MIX_BY = ("own_net", "vector", "random", "off")
 HEADS = ("separate", "shared")
@@ -48,12 +49,24 @@ def a_batch(negatives: str = "uniform", count: int = 10, sparse: bool = False) -
     return batch
 
 
-def a_model(config: ModelConfig = SMALL, seed: int = 0) -> STRContrast:
+def a_model(config: STRContrastSettings = SMALL, seed: int = 0) -> STRContrast:
     torch.manual_seed(seed)
     return STRContrast(FEATURES, CLASSES, config)
 
 
-def worn(config: ModelConfig) -> STRContrast:
+def fresh(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """The module in training mode with a generator at its start."""
+    for part in module.modules():
+        if hasattr(part, "rng"):
+            part.rng = rng(seed)
+    return module.train()
+
+
+def compared(model: STRContrast, batch: EdgeBatch, seed: int = 0) -> PairLogits:
+    return fresh(model, seed).compare(batch)
+
+
+def worn(config: STRContrastSettings) -> STRContrast:
     """A model whose norms are far from where they began, as after training."""
     model = a_model(config)
     generator = torch.Generator().manual_seed(3)
@@ -81,7 +94,7 @@ def test_the_deployed_model_predicts_what_the_trained_one_does(
     model = worn(config)
     deployed = DeployedModel(model.folded_layers(), ["a", "b", "c"], activation=activation)
     assert deployed.widths == [FEATURES, *[6] * layers, CLASSES]
-    expected = model.predict(torch.from_numpy(features())).numpy()
+    expected = model.eval()(torch.from_numpy(features())).numpy()
     assert np.abs(expected).max() > 0.1
     assert np.allclose(deployed.logits(features()), expected, atol=1e-5)
     assert np.allclose(deployed.logits(sp.csr_matrix(features())), expected, atol=1e-5)
@@ -96,21 +109,21 @@ def test_prediction_is_the_mlp_of_eq_7_written_out():
         norm = block.norm
         x = (x - norm.running_mean) / (norm.running_var + 1e-5).sqrt() * norm.scale + norm.shift
         x = linear(x)
-    assert torch.allclose(model.predict(torch.from_numpy(features())), x, atol=1e-5)
+    assert torch.allclose(model.eval()(torch.from_numpy(features())), x, atol=1e-5)
 
 
 def test_a_row_is_predicted_alone_as_it_is_in_company():
     model = worn(SMALL)
-    together = model.predict(torch.from_numpy(features()))
-    alone = torch.cat([model.predict(torch.from_numpy(features()[i : i + 1])) for i in range(NODES)])
+    together = model.eval()(torch.from_numpy(features()))
+    alone = torch.cat([model.eval()(torch.from_numpy(features()[i : i + 1])) for i in range(NODES)])
     assert torch.allclose(together, alone, atol=1e-6)
 
 
 def test_predicting_changes_nothing():
     model = worn(SMALL)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    first = model.predict(torch.from_numpy(features()))
-    assert torch.equal(first, model.predict(torch.from_numpy(features())))
+    first = model.eval()(torch.from_numpy(features()))
+    assert torch.equal(first, model.eval()(torch.from_numpy(features())))
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
@@ -139,7 +152,7 @@ def z_of(model: STRContrast, hidden: Tensor) -> Tensor:
 def test_with_mixing_off_the_mixed_point_is_the_neighbour(mix_at: str):
     model, batch = a_model(replace(SMALL, layers=1, mix_by="off", mix_at=mix_at)), a_batch()
     hidden = model.first(batch.rows)
-    out = model(batch, rng())
+    out = compared(model, batch)
     assert torch.allclose(out.mixed[0], z_of(model, hidden[batch.target]), atol=1e-5)
     assert torch.allclose(out.mixed[1], z_of(model, hidden[batch.source]), atol=1e-5)
     assert torch.allclose(out.negatives, z_of(model, hidden[batch.negative]), atol=1e-5)
@@ -151,7 +164,7 @@ def test_beta_of_the_text_is_a_shared_vector_on_both_ends(floor: float):
     model, batch = a_model(config), a_batch()
     hidden = model.first(batch.rows)
     h_i, h_j = hidden[batch.source], hidden[batch.target]
-    out = model(batch, rng())
+    out = compared(model, batch)
     for direction, (own, other) in enumerate([(h_i, h_j), (h_j, h_i)]):
         beta = torch.sigmoid(torch.cat([own, other], dim=1) @ model.mix_vector.weight[0])
         beta = (floor + (1 - floor) * beta).unsqueeze(1)
@@ -162,15 +175,15 @@ def test_a_floor_of_one_is_the_neighbour_itself():
     batch = a_batch()
     by_floor = a_model(replace(SMALL, mix_by="random", mix_floor=1.0))
     off = a_model(replace(SMALL, mix_by="off"))
-    assert torch.allclose(by_floor(batch, rng()).mixed, off(batch, rng()).mixed, atol=1e-5)
+    assert torch.allclose(compared(by_floor, batch).mixed, compared(off, batch).mixed, atol=1e-5)
 
 
 @pytest.mark.parametrize(("mix_by", "learned"), [("own_net", True), ("vector", True), ("random", False)])
 @pytest.mark.parametrize("mix_at", MIX_AT)
 def test_a_learnable_beta_learns(mix_by: str, learned: bool, mix_at: str):
     model, batch = a_model(replace(SMALL, mix_by=mix_by, mix_at=mix_at)), a_batch()
-    out = model(batch, rng())
-    losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean().backward()
+    out = compared(model, batch)
+    losses.pair_smoothness(TASK, out.endpoints, out.mixed, out.negatives).mean().backward()
     mixing = {name: p for name, p in model.named_parameters() if name.startswith("mix")}
     assert bool(mixing) == learned
     for name in ("mix.attention", "mix.linear.weight", "mix_vector.weight"):
@@ -200,14 +213,14 @@ def test_every_architecture_gives_every_logit_the_losses_need(
 ):
     config = replace(SMALL, head_blocks=head_blocks, mix_at=mix_at, norm_over=norm_over, layers=layers, dropout=0.5)
     model, batch = a_model(config), a_batch(negatives)
-    out = model(batch, rng())
+    out = compared(model, batch)
     assert out.endpoints.shape == out.mixed.shape == (2, 10, CLASSES)
     if negatives == "none":
         assert out.negatives is None
     else:
         assert out.negatives.shape == (10, CLASSES)
-    loss = losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean()
-    (loss + losses.classification(out.endpoints, out.mixed, batch.labels)).backward()
+    loss = losses.pair_smoothness(TASK, out.endpoints, out.mixed, out.negatives).mean()
+    (loss + losses.classification(TASK, out.endpoints, out.mixed, batch.labels)).backward()
     for name, parameter in model.named_parameters():
         if name not in ("mix.linear.bias",):  # batch norm takes every constant away again
             assert parameter.grad is not None, name
@@ -219,8 +232,8 @@ def test_sparse_and_dense_features_train_alike(mix_at: str, head_blocks: str):
     gradients = []
     for sparse in (False, True):
         model = a_model(replace(SMALL, mix_at=mix_at, head_blocks=head_blocks, dropout=0.5))
-        out = model(a_batch(sparse=sparse), rng())
-        losses.pair_smoothness(out.endpoints, out.mixed, out.negatives).mean().backward()
+        out = compared(model, a_batch(sparse=sparse))
+        losses.pair_smoothness(TASK, out.endpoints, out.mixed, out.negatives).mean().backward()
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     assert gradients[0].keys() == gradients[1].keys()
     for name, dense in gradients[0].items():
@@ -231,7 +244,7 @@ def test_sparse_and_dense_features_train_alike(mix_at: str, head_blocks: str):
 def test_in_batch_negatives_are_the_targets_of_other_pairs(mix_at: str, head_blocks: str):
     config = replace(SMALL, mix_by="off", mix_at=mix_at, head_blocks=head_blocks)
     model, batch = a_model(config), a_batch("in_batch")
-    out = model(batch, rng())
+    out = compared(model, batch)
     # With mixing off, the mixed point of direction i -> j is z of the target; its batch statistics are the targets'.
     targets = out.mixed[0]
     assert torch.allclose(out.negatives, targets.roll(1, 0), atol=1e-5)
@@ -242,10 +255,10 @@ def test_each_role_is_normalised_on_its_own():
     spread = torch.tensor([1.0, 5.0, 0.5]).view(3, 1, 1)
     groups = torch.rand(3, 8, 6, generator=torch.Generator().manual_seed(0)) * spread
     no_activation = replace(SMALL, block="activation_first")  # positive rows and the norm last: nothing else happens
-    normed = Block(6, no_activation)(groups, rng())
+    normed = Block(6, no_activation, rng())(groups)
     assert torch.allclose(normed.mean(1), torch.zeros(3, 6), atol=1e-5)
     assert torch.allclose(normed.var(1, unbiased=False), torch.ones(3, 6), atol=1e-2)
-    together = Block(6, replace(no_activation, norm_over="batch"))(groups, rng())
+    together = Block(6, replace(no_activation, norm_over="batch"), rng())(groups)
     assert torch.allclose(together.mean((0, 1)), torch.zeros(6), atol=1e-5)
     assert together[1].var() > 2 * together[0].var()
 
@@ -259,7 +272,7 @@ def test_the_written_out_block_is_pytorchs_own_forward_and_backward(
 ):
     config = replace(SMALL, block=block, activation=activation, dropout=rate, norm_over=norm_over)
     generator = torch.Generator().manual_seed(0)
-    part = Block(4, config)
+    part = Block(4, config, rng())
     with torch.no_grad():
         part.norm.scale.copy_(torch.randn(4, generator=generator))
         part.norm.shift.copy_(torch.randn(4, generator=generator))
@@ -280,7 +293,7 @@ def test_the_written_out_block_is_pytorchs_own_forward_and_backward(
         return x if mask is None else x * mask
 
     results = []
-    for function in (lambda x, scale, shift: part(x, rng(), tracked=2), reference):
+    for function in (lambda x, scale, shift: fresh(part)(x, tracked=2), reference):
         leaves = [leaf.detach().clone().requires_grad_() for leaf in (x, part.norm.scale, part.norm.shift)]
         part.norm.scale.grad = part.norm.shift.grad = None
         out = function(*leaves)
@@ -294,8 +307,8 @@ def test_the_written_out_block_is_pytorchs_own_forward_and_backward(
 
 def test_running_statistics_are_those_of_pytorchs_batch_norm_over_the_tracked_groups():
     x = torch.randn(3, 7, 4, generator=torch.Generator().manual_seed(0)) + 2
-    part, norm = Block(4, SMALL), torch.nn.BatchNorm1d(4)
-    part(x, rng(), tracked=2)
+    part, norm = Block(4, SMALL, rng()), torch.nn.BatchNorm1d(4)
+    part(x, tracked=2)
     for rows in x[:2]:
         norm(rows)
     assert torch.allclose(part.norm.running_mean, norm.running_mean)
@@ -312,7 +325,7 @@ def test_only_endpoints_enter_the_statistics_prediction_uses(mix_at: str, layers
     for shift in (0, 1):
         model = a_model(config)
         changed = replace(batch, negative=(batch.negative + shift) % batch.rows.shape[0])
-        model(changed, rng(shift))  # no dropout: the generator only mixes
+        compared(model, changed, shift)  # no dropout: the generator only mixes
         blocks = [*model.blocks, model.predict_block]
         statistics.append([torch.stack([block.norm.running_mean, block.norm.running_var]) for block in blocks])
     for first, second in zip(*statistics, strict=True):
@@ -323,8 +336,8 @@ def test_only_endpoints_enter_the_statistics_prediction_uses(mix_at: str, layers
 def test_a_batch_of_one_pair_uses_the_running_statistics():
     for negatives in ("uniform", "in_batch", "none"):
         model, batch = worn(SMALL), a_batch(negatives, count=1)
-        out = model(batch, rng())
-        expected = model.predict(batch.rows)
+        out = compared(model, batch)
+        expected = model.eval()(batch.rows)
         assert torch.allclose(out.endpoints[0], expected[batch.source], atol=1e-5)
         assert out.mixed.isfinite().all()
 
@@ -357,9 +370,9 @@ def test_no_dropout_needs_no_mask_and_no_random_numbers():
 
 
 def test_prediction_drops_nothing():
-    part = Block(6, replace(SMALL, dropout=0.9))
+    part = Block(6, replace(SMALL, dropout=0.9), rng()).eval()
     x = torch.ones(1, 50, 6)
-    assert torch.equal(part(x), Block(6, SMALL)(x))
+    assert torch.equal(part(x), Block(6, SMALL, rng()).eval()(x))
 
 
 def test_repr_tells_the_widths():
@@ -399,7 +412,51 @@ def test_windows_that_overlap_add_up_their_gradients(start: int):
 
 
 def test_a_block_cannot_go_back_twice_over_arrays_it_has_used_up():
-    out = Block(4, SMALL)(torch.randn(2, 5, 4, requires_grad=True), rng()).sum()
+    out = Block(4, SMALL, rng())(torch.randn(2, 5, 4, requires_grad=True)).sum()
     out.backward(retain_graph=True)
     with pytest.raises(AttributeError):
         out.backward()
+
+
+# The plain path --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm_over", ["role", "batch"])
+@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
+def test_the_plain_path_computes_what_the_fast_one_does(block: str, norm_over: str) -> None:
+    config = STRContrastSettings(hidden=6, dropout=0.5, block=block, norm_over=norm_over)  # type: ignore[arg-type]
+    batch, found = a_batch(), []
+    for plain in (False, True):
+        torch.manual_seed(0)
+        model = STRContrast(FEATURES, CLASSES, config, rng(5), plain=plain)
+        out = model.compare(batch)
+        loss = out.endpoints.square().sum() + out.mixed.square().sum() + out.negatives.square().sum()
+        loss.backward()
+        gradients = [parameter.grad for parameter in model.parameters()]
+        found.append([out.endpoints, out.mixed, out.negatives, *gradients, *model.buffers()])
+    assert all(torch.allclose(fast, plain, atol=1e-4) for fast, plain in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("negatives", ["uniform", "in_batch"])
+@pytest.mark.parametrize("mix_by", ["own_net", "vector", "random", "off"])
+@pytest.mark.parametrize("mix_at", ["first", "last"])
+def test_nothing_is_computed_on_another_device_than_the_models(mix_at: str, mix_by: str, negatives: str) -> None:
+    """Tensors of the device "meta" have no values; an operation that meets one of a CPU as well is an error."""
+    config = STRContrastSettings(hidden=6, mix_at=mix_at, mix_by=mix_by)  # type: ignore[arg-type]
+    model, batch = STRContrast(FEATURES, CLASSES, config).to("meta"), a_batch(negatives)
+    names = ("rows", "source", "target", "labels", *(["negative"] if batch.negative is not None else []))
+    moved = replace(batch, **{name: getattr(batch, name).to("meta") for name in names})
+    out = model.compare(moved)
+    (out.endpoints.sum() + out.mixed.sum() + out.negatives.sum()).backward()
+    assert out.endpoints.shape == (2, 10, CLASSES)
+    assert model.eval()(moved.rows).device.type == "meta"
+
+
+def test_a_model_has_no_dropout_and_no_batch_statistics_once_it_is_told_to_predict() -> None:
+    model = a_model(STRContrastSettings(hidden=6, dropout=0.5))
+    rows = torch.from_numpy(features())
+    assert not torch.equal(model(rows), model(rows))
+    before = [buffer.clone() for buffer in model.buffers()]
+    model.eval()
+    assert torch.equal(model(rows), model(rows))
+    assert all(map(torch.equal, before, model.buffers()))

@@ -52,7 +52,6 @@ def test_the_average_predicts_and_is_deployed() -> None:
     training = BilevelTraining(graph, parse_config(SETTINGS))
     for _ in training.epochs():
         pass
-    training.restore_best()
     logits = training.predict_all()
     alone = torch.cat([training.model.predict(rows) for rows in training.all_rows.blocks()])
     assert not torch.equal(logits, alone)
@@ -66,9 +65,9 @@ def test_a_resumed_average_ends_in_the_same_weights(tmp_path) -> None:
     steps = whole.epochs()
     for _ in range(2):
         next(steps)
-    save_checkpoint(tmp_path / "c.safetensors", *whole.state())
+    save_checkpoint(tmp_path / "c.safetensors", whole.state_dict())
     resumed = BilevelTraining(graph, copy.deepcopy(config))
-    resumed.restore(*load_checkpoint(tmp_path / "c.safetensors"))
+    resumed.load_state_dict(load_checkpoint(tmp_path / "c.safetensors"))
     for training in (whole, resumed):
         for _ in training.epochs():
             pass

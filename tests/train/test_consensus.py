@@ -8,12 +8,13 @@ import torch
 
 from gssc.config import parse_config
 from gssc.data import csbm
-from gssc.evaluate.metrics import accuracy
+from gssc.metrics import accuracy
+from gssc.tasks import Classes, MultiLabel
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
-from gssc.train.consensus import Consensus, agreement, walk_matrix
-from gssc.train.losses import towards
+from gssc.train.consensus import Consensus, walk_matrix
 
+TASK = Classes(2)
 PATH = np.array([[0, 1, 2], [1, 2, 3]])  # 0 - 1 - 2 - 3
 PROBABILITIES = torch.tensor([[0.5, 0.5], [0.8, 0.2], [0.5, 0.5], [0.1, 0.9]])
 KNOWN = torch.tensor([0, -1, -1, -1])
@@ -29,7 +30,7 @@ def settings(**train: object) -> dict:
 
 
 def test_one_round_of_averaging_by_hand() -> None:
-    consensus = Consensus(PATH, KNOWN, decay=0.5, steps=1)
+    consensus = Consensus(TASK, PATH, KNOWN, decay=0.5, steps=1)
     consensus.take_in(PROBABILITIES)
     soft = consensus.soft_labels()
     # Node 0 is known: (1, 0). Agreement: 0-1 1*0.8 = 0.8; 1-2 0.8*0.5 + 0.2*0.5 = 0.5; 2-3 0.5*0.1 + 0.5*0.9 = 0.5.
@@ -41,7 +42,7 @@ def test_one_round_of_averaging_by_hand() -> None:
 
 
 def test_the_mean_forgets_by_its_decay() -> None:
-    consensus = Consensus(PATH, torch.full((4,), -1), decay=0.5, steps=0)
+    consensus = Consensus(TASK, PATH, torch.full((4,), -1), decay=0.5, steps=0)
     consensus.take_in(torch.tensor([[1.0, 0.0]] * 4))
     consensus.take_in(torch.tensor([[0.0, 1.0]] * 4))
     # (0.5 * (1, 0) + (0, 1)) / 1.5
@@ -49,14 +50,14 @@ def test_the_mean_forgets_by_its_decay() -> None:
 
 
 def test_the_mean_that_validation_likes_best_counts_and_of_equals_the_last() -> None:
-    consensus = Consensus(PATH, torch.full((4,), -1), decay=0.5, steps=0)
+    consensus = Consensus(TASK, PATH, torch.full((4,), -1), decay=0.5, steps=0)
     for first, merit in ((0.9, 0.5), (0.8, 0.7), (0.7, 0.7), (0.1, 0.6)):
         consensus.keep_if_best(torch.tensor([[first, 1 - first]] * 4), merit)
     assert torch.allclose(consensus.soft_labels(), torch.tensor([[0.7, 0.3]] * 4))
 
 
 def test_without_validation_nodes_the_last_mean_counts() -> None:
-    consensus = Consensus(PATH, torch.full((4,), -1), decay=0.5, steps=0)
+    consensus = Consensus(TASK, PATH, torch.full((4,), -1), decay=0.5, steps=0)
     for first in (0.9, 0.2):
         consensus.keep_if_best(torch.tensor([[first, 1 - first]] * 4), float("nan"))
     assert torch.allclose(consensus.soft_labels(), torch.tensor([[0.2, 0.8]] * 4))
@@ -65,15 +66,16 @@ def test_without_validation_nodes_the_last_mean_counts() -> None:
 def test_training_consolidates_from_the_epoch_of_the_best_mean() -> None:
     training = BilevelTraining(csbm(nodes=80, degree=4, per_class=4), parse_config(settings()))
     means, graph = [], training.graph
-    for _ in training.alternate():
-        means.append(training.consensus.mean())
+    for record in training.epochs():
+        if record.phase != "consolidate":
+            means.append(training.consensus.mean())
     merits = [accuracy(mean.numpy()[graph.val], graph.labels[graph.val]) for mean in means]
     best = max(range(len(means)), key=lambda epoch: (merits[epoch], epoch))
     assert torch.equal(training.consensus.kept, means[best])
 
 
 def test_an_isolated_node_keeps_its_own_mean() -> None:
-    consensus = Consensus(np.array([[0], [1]]), torch.full((3,), -1), decay=0.9, steps=3)
+    consensus = Consensus(TASK, np.array([[0], [1]]), torch.full((3,), -1), decay=0.9, steps=3)
     probabilities = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     consensus.take_in(probabilities)
     assert torch.allclose(consensus.soft_labels()[2], probabilities[2])
@@ -81,7 +83,7 @@ def test_an_isolated_node_keeps_its_own_mean() -> None:
 
 def test_tasks_keep_known_entries_and_average_the_rest() -> None:
     labels = torch.tensor([[1.0, float("nan")], [float("nan"), float("nan")]])
-    consensus = Consensus(np.array([[0], [1]]), labels, decay=0.5, steps=1)
+    consensus = Consensus(MultiLabel(2), np.array([[0], [1]]), labels, decay=0.5, steps=1)
     consensus.take_in(torch.tensor([[0.2, 0.6], [0.5, 0.4]]))
     # Node 0 is (1, 0.6). Agreement: task 0: 1*0.5 + 0 = 0.5; task 1: 0.6*0.4 + 0.4*0.6 = 0.48; mean 0.49.
     share = 0.49 / 1.49
@@ -92,22 +94,14 @@ def test_tasks_keep_known_entries_and_average_the_rest() -> None:
 
 
 def test_walk_rows_sum_to_one() -> None:
-    walk = walk_matrix(PATH, agreement(PROBABILITIES, PATH, multilabel=False), 4)
+    walk = walk_matrix(PATH, TASK.soft_agreement(PROBABILITIES, *torch.from_numpy(PATH)).numpy(), 4)
     assert np.allclose(np.asarray(walk.sum(1)).ravel(), 1)
     assert walk[0, 2] == 0
 
 
-def test_cross_entropy_towards_soft_labels_by_hand() -> None:
-    # Logits 0, 0 give log 2 whatever the soft label is; (log 3, 0) gives probabilities 0.75, 0.25.
-    logits = torch.tensor([[0.0, 0.0], [np.log(3.0), 0.0]])
-    soft = torch.tensor([[0.3, 0.7], [0.5, 0.5]])
-    by_hand = (np.log(2) - 0.5 * np.log(0.75) - 0.5 * np.log(0.25)) / 2
-    assert towards(logits, soft).item() == pytest.approx(by_hand, abs=1e-6)
-
-
 def test_soft_labels_before_any_prediction_are_refused() -> None:
     with pytest.raises(ValueError, match="no predictions"):
-        Consensus(PATH, KNOWN, 0.9, 1).soft_labels()
+        Consensus(TASK, PATH, KNOWN, 0.9, 1).soft_labels()
 
 
 def test_the_last_phase_comes_last_and_its_last_epoch_is_kept() -> None:
@@ -119,12 +113,13 @@ def test_the_last_phase_comes_last_and_its_last_epoch_is_kept() -> None:
 
 def test_it_draws_the_model_towards_the_consensus() -> None:
     training = BilevelTraining(csbm(nodes=80, degree=4, per_class=4), parse_config(settings(lr=0.02)))
-    list(training.alternate())
-    soft = training.consensus.soft_labels()
-    before = towards(training.predict_all(), soft).item()
-    list(training.consolidate())
+    soft_loss, before = training.task.soft_loss, None
+    for record in training.epochs():
+        if record.phase != "consolidate":
+            soft = training.consensus.soft_labels()
+            before = soft_loss(training.predict_all(), soft).item()
     assert torch.equal(training.soft_labels, soft)
-    assert towards(training.predict_all(), soft).item() < before
+    assert soft_loss(training.predict_all(), soft).item() < before
 
 
 def test_without_it_the_best_validation_epoch_is_kept() -> None:
@@ -133,7 +128,7 @@ def test_without_it_the_best_validation_epoch_is_kept() -> None:
     )
     records = list(training.epochs())
     assert len(records) == 4
-    assert training.best.record.val_accuracy == max(record.val_accuracy for record in records)
+    assert training.best.record.val_score == max(record.val_score for record in records)
 
 
 @pytest.mark.parametrize("stop_after", [3, 4, 5, 7])
@@ -144,9 +139,9 @@ def test_resuming_around_the_last_phase_ends_in_the_same_weights(tmp_path, stop_
     steps = whole.epochs()
     for _ in range(stop_after):
         next(steps)
-    save_checkpoint(tmp_path / "c.safetensors", *whole.state())
+    save_checkpoint(tmp_path / "c.safetensors", whole.state_dict())
     resumed = BilevelTraining(graph, copy.deepcopy(config))
-    resumed.restore(*load_checkpoint(tmp_path / "c.safetensors"))
+    resumed.load_state_dict(load_checkpoint(tmp_path / "c.safetensors"))
     left = [[record.phase for record in training] for training in (steps, resumed.epochs())]
     assert left[0] == left[1]
     first, second = (t.averaged.model.state_dict() for t in (whole, resumed))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from gssc.config import SparsifierConfig
 from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.models.registry import MODELS
-from gssc.sparsify.registry import SPARSIFIERS
+from gssc.recipes import config_for
+from gssc.result import fit as fit_config
+from gssc.result import make_training
+from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
+from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.pairing import training_way
 
 IMPOSSIBLE = {("mlp", name) for name in SPARSIFIERS if name != "none"} | {
@@ -25,9 +28,14 @@ def graph():
     return load_dataset("csbm", nodes=60, degree=4, classes=3, per_class=5)
 
 
+def config(model, sparsifier, graph, seed=0, **train):
+    quick = relevant_settings(sparsifier, {"pretrain_epochs": 3})
+    typed = {"sparsifier": {"name": sparsifier, **quick}, "train": {"seed": seed, **train}}
+    return config_for(model, graph.name, graph.split, typed)
+
+
 def fit(model, sparsifier, graph, seed=0):
-    settings = SparsifierConfig(name=sparsifier, pretrain_epochs=3)
-    return import_module(f"gssc.train.{MODELS[model].loop}").fit_model(model, graph, settings, seed, max_epochs=3)
+    return fit_config(graph, config(model, sparsifier, graph, seed).shortened(3)).outcome
 
 
 @pytest.mark.parametrize("sparsifier", SPARSIFIERS)
@@ -40,7 +48,7 @@ def test_any_model_with_any_sparsifier(model, sparsifier, graph):
     outcome = fit(model, sparsifier, graph)
     assert outcome.scores.shape == (graph.num_nodes, graph.num_classes)
     assert np.isfinite(outcome.scores).all()
-    assert 0 <= outcome.val_accuracy <= 1
+    assert 0 <= outcome.val_score <= 1
     assert 0 < outcome.edges_total <= graph.num_edges
     assert outcome.epochs <= 9
     if sparsifier == "none":
@@ -82,7 +90,7 @@ def test_training_never_sees_test_nodes_in_the_inductive_setting(model, graph):
     features[apart.test] += 100
     changed = apart.with_(features=features, _checked_features=None)
     before, after = fit(model, "none", apart), fit(model, "none", changed)
-    assert before.val_accuracy == after.val_accuracy
+    assert before.val_score == after.val_score
     if model not in ("sgformer", "glognn"):  # these let every node speak to every other when they predict
         others = np.setdiff1d(np.arange(graph.num_nodes), graph.test)
         np.testing.assert_allclose(before.scores[others], after.scores[others], atol=1e-5)
@@ -107,31 +115,64 @@ def test_how_each_sparsifier_is_trained():
 
 @pytest.mark.parametrize(("model", "sparsifier"), [("gcn", "str_sparse"), ("gcn", "lds"), ("graph_mlp", "str_sparse")])
 def test_a_learned_sparsifier_learns(model, sparsifier, graph):
-    from dataclasses import replace
-
-    from gssc.train.supervised import SupervisedTraining, recipe_for
-
-    recipe = replace(recipe_for(model, graph.name, graph.split), epochs=6, warmup=2)
-    settings = SparsifierConfig(name=sparsifier, pretrain_epochs=0)
-    training = SupervisedTraining(model, graph, settings, 0, recipe)
+    training = make_training(graph, config(model, sparsifier, graph, epochs=6, warmup_epochs=2))
     before = [parameter.detach().clone() for parameter in training.sparsifier.parameters()]
-    seen = []
-    training.fit(
-        lambda epoch: seen.append([parameter.detach().clone() for parameter in training.sparsifier.parameters()])
-    )
-    assert all(not torch.equal(old, new) for old, new in zip(before, seen[-1], strict=True))
+    for _ in training.epochs():
+        after = [parameter.detach().clone() for parameter in training.sparsifier.parameters()]
+    assert all(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
 
 
 def test_the_sparsifier_that_is_kept_is_the_one_that_was_judged(graph):
-    from dataclasses import replace
-
-    from gssc.train.supervised import SupervisedTraining, recipe_for
-
-    recipe = replace(recipe_for("gcn", graph.name, graph.split), epochs=4)
-    training = SupervisedTraining("gcn", graph, SparsifierConfig(name="str_sparse", pretrain_epochs=0), 0, recipe)
-    outcome = training.fit()
+    outcome = fit_config(graph, config("gcn", "str_sparse", graph, epochs=4)).outcome
     val = graph.val
-    assert (outcome.scores[val].argmax(1) == graph.labels[val]).mean() == outcome.val_accuracy
+    assert (outcome.scores[val].argmax(1) == graph.labels[val]).mean() == outcome.val_score
+
+
+RESUMED = [("gcn", "none"), ("gcn", "str_sparse"), ("gcn", "lds"), ("gat", "drop_edge"), ("link_dist", "gaug")]
+
+
+@pytest.mark.parametrize(("model", "sparsifier"), [*RESUMED, ("graph_mlp", "str_sparse"), ("glnn", "drop_edge")])
+@pytest.mark.parametrize("stop_after", [1, 3, 6])
+def test_any_training_goes_on_from_a_checkpoint_to_the_same_scores(model, sparsifier, stop_after, graph, tmp_path):
+    settings = config(model, sparsifier, graph).shortened(5)
+    whole, stopped, resumed = (make_training(graph, settings) for _ in range(3))
+    expected = [replace(record, seconds=0) for record in whole.epochs()]
+    steps = stopped.epochs()
+    for _ in range(min(stop_after, len(expected) - 1)):
+        next(steps)
+    save_checkpoint(tmp_path / "c", stopped.state_dict())
+    resumed.load_state_dict(load_checkpoint(tmp_path / "c"))
+    rest = [replace(record, seconds=0) for record in resumed.epochs()]
+    assert rest == expected[-len(rest) :]
+    np.testing.assert_array_equal(resumed.outcome().scores, whole.outcome().scores)
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if not MODELS[name].load().passes_messages])
+def test_a_model_that_needs_no_edges_is_deployed_or_has_a_reason_not_to_be(model, graph):
+    result = fit_config(graph, config(model, "none", graph).shortened(3))
+    if result.needs_graph:
+        assert model in ("link_dist", "graph_mlp")
+        assert "layers that a deployed MLP lacks" in result.needs_graph
+    else:
+        np.testing.assert_allclose(result.deployed().logits(graph.features), result.scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["gcn", "label_spreading"])
+def test_a_model_that_needs_the_graph_is_not_deployed(model, graph):
+    with pytest.raises(GsscError, match=f"^{model} .*graph"):
+        fit_config(graph, config(model, "none", graph).shortened(3)).deployed()
+
+
+@pytest.mark.parametrize("model", ["gcn", "mlp", "sgc"])
+def test_models_whose_loss_is_that_of_the_task_take_multilabel_targets(model, graph):
+    rng = np.random.default_rng(0)
+    targets = (rng.random((graph.num_nodes, 2)) > 0.5).astype(float)
+    targets[rng.random(targets.shape) > 0.8] = np.nan
+    outcome = fit(model, "none", graph.with_(labels=targets, class_names=None))
+    assert outcome.scores.shape == (graph.num_nodes, 2)
+    assert 0 <= outcome.val_score <= 1
+    with pytest.raises(GsscError, match="one class per node"):
+        fit("link_dist", "none", graph.with_(labels=targets, class_names=None))
 
 
 @pytest.mark.parametrize("sparsifier", ["none", "str_sparse"])

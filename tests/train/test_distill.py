@@ -1,20 +1,25 @@
-"""Distillation: the student learns the teacher's answers, and both see only what training may see."""
+"""Distillation: the student learns what the teacher predicts, and the teacher sees only what training may see."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gssc.config import SparsifierConfig
+from gssc.config import parse_config
 from gssc.graph import Graph
-from gssc.models.base import Recipe
-from gssc.train import supervised
-from gssc.train.distill import fit_model, settings_of
-from gssc.train.outcome import Outcome
+from gssc.recipes import config_for
+from gssc.result import Result, fit
+from gssc.train.supervised import SupervisedTraining
+from gssc.train.training import Epoch, Outcome, Training
 
-QUICK = Recipe(model={"hidden": 16, "dropout": 0.0}, epochs=60, patience=60, weight_decay=0.0, normalize="none")
+QUICK = {
+    "model": {"name": "glnn", "hidden": 16, "dropout": 0.0},
+    "train": {"epochs": 60, "patience": 60, "weight_decay": 0.0, "normalize": "none"},
+    "teacher": {"max_epochs": 60},
+}
 
 
 def ring(setting: str = "transductive") -> Graph:
@@ -26,62 +31,75 @@ def ring(setting: str = "transductive") -> Graph:
     return Graph(features, edges, labels, order[:8], order[8:20], order[20:], setting=setting, name="ring")
 
 
-def answering(logits: Any, seen: list[Graph]) -> Any:
-    """A stand-in for the teacher's training."""
-
-    def teach(name: str, graph: Graph, sparsifier: SparsifierConfig | None, seed: int, max_epochs: int) -> Outcome:
-        seen.append(graph)
-        return Outcome(logits(graph), 0.5, 0.5, 100.0, 7, edges_kept=3, edges_total=5)
-
-    return teach
+def fitted(graph: Graph, **model: Any) -> Result:
+    return fit(graph, parse_config(QUICK, {"model": model}))
 
 
-def test_the_student_says_what_the_teacher_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def pretend(monkeypatch: pytest.MonkeyPatch, logits: Any) -> list[Graph]:
+    """Let the teacher predict these logits without training; returns the graphs it is given."""
+    met: list[Graph] = []
+    plain_epochs, plain_outcome = Training.epochs, SupervisedTraining.outcome
+
+    def epochs(self: SupervisedTraining) -> Any:
+        return iter(()) if self.name == "sage" else plain_epochs(self)
+
+    def outcome(self: SupervisedTraining) -> Outcome:
+        if self.name != "sage":
+            return plain_outcome(self)
+        met.append(self.graph)
+        return Outcome(Epoch(0, "teacher"), logits(self.graph), 100.0, 7, edges_kept=3, edges_total=5)
+
+    monkeypatch.setattr(SupervisedTraining, "epochs", epochs)
+    monkeypatch.setattr(SupervisedTraining, "outcome", outcome)
+    return met
+
+
+def test_the_student_learns_what_the_teacher_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ring()
-
-    def wrong(view: Graph) -> np.ndarray:
-        return 8 * np.eye(2, dtype=np.float32)[1 - view.labels]
-
-    monkeypatch.setattr(supervised, "fit_model", answering(wrong, []))
-    outcome = fit_model("glnn", graph.with_(val=None), recipe=QUICK)
-    assert outcome.test_accuracy < 0.2  # the teacher is wrong everywhere, and labels have no say
+    pretend(monkeypatch, lambda view: 8 * np.eye(2, dtype=np.float32)[1 - view.labels])
+    outcome = fitted(graph.with_(val=None)).outcome
+    assert outcome.test_score < 0.2  # the teacher is wrong everywhere, and labels do not count
     assert outcome.seconds > 100
     assert (outcome.edges_kept, outcome.edges_total) == (3, 5)
 
 
-def test_labels_have_a_say_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(view: Graph) -> np.ndarray:
-        return np.zeros((view.num_nodes, 2), dtype=np.float32)
-
-    monkeypatch.setattr(supervised, "fit_model", answering(nothing, []))
-    recipe = Recipe(**{**vars(QUICK), "model": {**QUICK.model, "label_weight": 0.9}})
-    assert fit_model("glnn", ring(), recipe=recipe).test_accuracy > 0.8
+def test_labels_count_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, lambda view: np.zeros((view.num_nodes, 2), dtype=np.float32))
+    assert fitted(ring(), label_weight=0.9).test_score > 0.8
 
 
 def test_the_teacher_never_meets_a_test_node_when_inductive(monkeypatch: pytest.MonkeyPatch) -> None:
-    met: list[Graph] = []
     graph = ring("inductive")
-
-    def right(view: Graph) -> np.ndarray:
-        return 8 * np.eye(2, dtype=np.float32)[view.labels]
-
-    monkeypatch.setattr(supervised, "fit_model", answering(right, met))
-    outcome = fit_model("glnn", graph, recipe=QUICK)
+    met = pretend(monkeypatch, lambda view: 8 * np.eye(2, dtype=np.float32)[view.labels])
+    result = fitted(graph)
     assert met[0].num_nodes == graph.num_nodes - len(graph.test)
-    assert outcome.scores.shape == (40, 2)
-    assert outcome.test_accuracy > 0.8
+    assert result.scores.shape == (40, 2)
+    assert result.test_score > 0.8
 
 
 @pytest.mark.parametrize("setting", ["transductive", "cold-start"])
 def test_with_a_real_teacher(setting: str) -> None:
-    outcome = fit_model("glnn", ring(setting), recipe=QUICK)
-    assert outcome.test_accuracy > 0.8
-    again = fit_model("glnn", ring(setting), recipe=QUICK)
-    np.testing.assert_array_equal(outcome.scores, again.scores)
+    result = fitted(ring(setting))
+    assert result.test_score > 0.8
+    np.testing.assert_array_equal(result.scores, fitted(ring(setting)).scores)
+    phases = [record.phase for record in result.history]
+    assert phases == ["teacher"] * phases.count("teacher") + ["student"] * phases.count("student")
+    assert [record.epoch for record in result.history] == list(range(len(phases)))
+    assert result.history[result.best.epoch].val_score == result.best.val_score
 
 
-def test_settings_hold_those_of_the_teacher() -> None:
-    settings = settings_of("glnn", "cora", "public", SparsifierConfig(name="none"), 0)
-    teacher = supervised.settings_of("sage", "cora", "public", SparsifierConfig(name="none"), 0)
-    assert settings["teacher"] == teacher["recipe"]
-    assert settings["recipe"] != teacher["recipe"]
+def test_the_student_is_deployed_alone() -> None:
+    graph = ring()
+    result = fit(graph, parse_config(QUICK, {"model": {"layers": 2, "norm": "batch"}}))
+    np.testing.assert_allclose(result.deployed().logits(graph.features), result.scores, atol=1e-4)
+
+
+def test_the_teacher_has_the_settings_of_its_own_paper() -> None:
+    from gssc.train.distill import teacher_config
+
+    graph = replace(ring(), name="citeseer")
+    config = config_for("glnn", "citeseer", "public", {"train": {"seed": 4}, "sparsifier": {"name": "drop_edge"}})
+    teacher = teacher_config(graph, config)
+    assert teacher.train == replace(config_for("sage", "citeseer", "public").train, seed=4)
+    assert teacher.model.name == "sage"
+    assert teacher.sparsifier.name == "drop_edge"

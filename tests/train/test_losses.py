@@ -8,7 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from gssc.tasks import Classes, MultiLabel
 from gssc.train import losses
+
+TASK = Classes(2)
 
 # The path 0 - 1 - 2 - 3, each edge in one direction: B = 3 pairs, C = 2 classes.
 SOURCES = torch.tensor([0, 1, 2])
@@ -23,7 +26,7 @@ def test_smoothness_pulls_both_ends_to_the_mixed_point():
     # pair (0, 1): mean((2-1)^2, (0-3)^2) = 5;   back: mean((1-0)^2, (1-0)^2) = 1;  together 6
     # pair (1, 2): mean((1-2)^2, (1-2)^2) = 1;   back: mean((0-1)^2, (4-3)^2) = 1;  together 2
     # pair (2, 3): mean((0-0)^2, (4-0)^2) = 8;   back: mean((0-2)^2, (2-2)^2) = 2;  together 10
-    assert losses.pair_smoothness(ENDPOINTS, MIXED, None).tolist() == [6, 2, 10]
+    assert losses.pair_smoothness(TASK, ENDPOINTS, MIXED, None).tolist() == [6, 2, 10]
 
 
 def test_smoothness_pushes_both_ends_from_one_negative_as_eq_11_is_written():
@@ -31,8 +34,8 @@ def test_smoothness_pushes_both_ends_from_one_negative_as_eq_11_is_written():
     # pair (0, 1), k = 3, z = (0, 0): mean(4, 0) + mean(1, 1) = 2 + 1 = 3;    6 - 3 = 3
     # pair (1, 2), k = 3, z = (0, 0): mean(1, 1) + mean(0, 16) = 1 + 8 = 9;   2 - 9 = -7
     # pair (2, 3), k = 1, z = (1, 3): mean(1, 1) + mean(1, 1) = 1 + 1 = 2;   10 - 2 = 8
-    assert losses.pair_smoothness(ENDPOINTS, MIXED, negatives, bounded=False).tolist() == [3, -7, 8]
-    half = losses.pair_smoothness(ENDPOINTS, MIXED, negatives, negative_weight=0.5, bounded=False)
+    assert losses.pair_smoothness(TASK, ENDPOINTS, MIXED, negatives, bounded=False).tolist() == [3, -7, 8]
+    half = losses.pair_smoothness(TASK, ENDPOINTS, MIXED, negatives, negative_weight=0.5, bounded=False)
     assert half.tolist() == [4.5, -2.5, 9]
 
 
@@ -47,7 +50,7 @@ def test_bounded_negative_compares_probabilities():
         2 - ((p[1] - flat) ** 2 + (p[2] - flat) ** 2),
         10 - ((p[2] - tilted) ** 2 + (p[3] - tilted) ** 2),
     ]
-    assert losses.pair_smoothness(ENDPOINTS, MIXED, negatives).tolist() == pytest.approx(expected, abs=1e-6)
+    assert losses.pair_smoothness(TASK, ENDPOINTS, MIXED, negatives).tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_bounded_negative_stays_bounded_where_the_raw_one_runs_away():
@@ -55,23 +58,23 @@ def test_bounded_negative_stays_bounded_where_the_raw_one_runs_away():
     for size in (1e1, 1e3, 1e5):
         ends = torch.tensor([[[size, -size]], [[size, -size]]])
         # Probabilities differ by at most 1 each, so either end pushes by at most 1.
-        assert losses.pair_smoothness(ends, ends, far).item() >= -2
-        assert losses.pair_smoothness(ends, ends, far, bounded=False).item() == pytest.approx(-2 * size**2)
+        assert losses.pair_smoothness(TASK, ends, ends, far).item() >= -2
+        assert losses.pair_smoothness(TASK, ends, ends, far, bounded=False).item() == pytest.approx(-2 * size**2)
 
 
 def test_no_weight_on_the_negatives_is_no_negatives():
     assert torch.equal(
-        losses.pair_smoothness(ENDPOINTS, MIXED, Z[SOURCES], negative_weight=0),
-        losses.pair_smoothness(ENDPOINTS, MIXED, None),
+        losses.pair_smoothness(TASK, ENDPOINTS, MIXED, Z[SOURCES], negative_weight=0),
+        losses.pair_smoothness(TASK, ENDPOINTS, MIXED, None),
     )
 
 
 def test_smoothness_gradient_moves_the_ends_to_the_mixed_point_and_from_the_negative():
     ends = torch.tensor([[[1.0, 0.0]], [[1.0, 0.0]]], requires_grad=True)
-    losses.pair_smoothness(ends, torch.zeros(2, 1, 2), None).sum().backward()
+    losses.pair_smoothness(TASK, ends, torch.zeros(2, 1, 2), None).sum().backward()
     assert (ends.grad[:, 0, 0] > 0).all()  # downhill lowers the first logit, to the mixed point at zero
     ends.grad = None
-    losses.pair_smoothness(ends, ends.detach(), torch.zeros(1, 2)).sum().backward()
+    losses.pair_smoothness(TASK, ends, ends.detach(), torch.zeros(1, 2)).sum().backward()
     assert (ends.grad[:, 0, 0] < 0).all()  # downhill raises it, away from the flat negative
 
 
@@ -85,7 +88,7 @@ def test_classification_by_hand():
     # neighbour side: z_1 = (1, 3) for class 0 = log(1 + e^2); z_2 = (2, 2) for class 1 = log 2
     # Mean over the two labelled ends, twice (a pair has two ends):
     expected = 2 * ((2 * log(1 + exp(-2))) / 2 + (log(1 + exp(2)) + log(2)) / 2)
-    assert losses.classification(ENDPOINTS, MIXED, labels).item() == pytest.approx(expected, rel=1e-6)
+    assert losses.classification(TASK, ENDPOINTS, MIXED, labels).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_classification_weighs_classes():
@@ -93,13 +96,13 @@ def test_classification_weighs_classes():
     weight = torch.tensor([3.0, 1.0])
     # As above, with the end of class 0 counted three times in each mean.
     expected = 2 * (log(1 + exp(-2)) + (3 * log(1 + exp(2)) + log(2)) / 4)
-    assert losses.classification(ENDPOINTS, MIXED, labels, weight).item() == pytest.approx(expected, rel=1e-6)
+    assert losses.classification(TASK, ENDPOINTS, MIXED, labels, weight).item() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("labels", [torch.full((2, 3), -1), torch.full((2, 3, 2), float("nan"))])
 def test_no_label_in_the_batch_is_no_loss_and_no_gradient(labels: Tensor):
     ends, mixed = ENDPOINTS.clone().requires_grad_(), MIXED.clone().requires_grad_()
-    loss = losses.classification(ends, mixed, labels)
+    loss = losses.classification(TASK, ends, mixed, labels)
     loss.backward()
     assert loss.item() == 0
     assert not ends.grad.any()
@@ -112,14 +115,14 @@ def test_multilabel_classification_skips_missing_entries():
     # y: y_0[0] = 2 against 1: log(1 + e^-2);  y_1[1] = 1 against 0: log(1 + e)
     # neighbour side: of node 0 it is z_1[0] = 1 against 1: log(1 + e^-1);  of node 1 it is z_0[1] = 0 against 0: log 2
     expected = 2 * ((log(1 + exp(-2)) + log(1 + exp(1))) / 2 + (log(1 + exp(-1)) + log(2)) / 2)
-    loss = losses.classification(ENDPOINTS[:, :1], MIXED[:, :1], labels)
+    loss = losses.classification(MultiLabel(2), ENDPOINTS[:, :1], MIXED[:, :1], labels)
     assert loss.item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_missing_multilabel_entries_give_no_gradient():
     nan = float("nan")
     ends = ENDPOINTS[:, :1].clone().requires_grad_()
-    losses.classification(ends, MIXED[:, :1], torch.tensor([[[1.0, nan]], [[nan, 0.0]]])).backward()
+    losses.classification(MultiLabel(2), ends, MIXED[:, :1], torch.tensor([[[1.0, nan]], [[nan, 0.0]]])).backward()
     assert ends.grad[0, 0, 0] < 0  # a positive target: downhill raises the logit
     assert ends.grad[1, 0, 1] > 0
     assert ends.grad[0, 0, 1] == 0
@@ -218,21 +221,3 @@ def test_masked_smoothness_by_hand_pushes_every_costly_edge_down():
     loss.backward()
     assert loss.item() == (6 + 2 + 10) / 4
     assert weights.grad.tolist() == [1.5, 0.5, 2.5, 0.25]  # all positive: downhill empties the edge set
-
-
-def test_agreement_of_classes():
-    # Predicted classes of Y: 0, 0 (tie), 1, 1. Edges 0-1, 1-2, 2-3.
-    assert losses.pseudo_label_agreement(Y, SOURCES, TARGETS, multilabel=False).tolist() == [1, 0, 1]
-
-
-def test_agreement_of_multilabel_targets_is_the_share_of_equal_predictions():
-    logits = torch.tensor([[1.0, -1.0, 2.0, -2.0], [1.0, 1.0, 2.0, -2.0], [-1.0, -1.0, -1.0, 1.0]])
-    ends = torch.tensor([0, 0, 1]), torch.tensor([1, 2, 2])
-    # Signs: ++ and so on. 0-1 differ in task 1: 3/4. 0-2 agree in task 1 alone: 1/4. 1-2 agree nowhere.
-    assert losses.pseudo_label_agreement(logits, *ends, multilabel=True).tolist() == [0.75, 0.25, 0]
-
-
-def test_agreement_carries_no_gradient_to_the_classifier():
-    logits = Y.clone().requires_grad_()
-    assert not losses.pseudo_label_agreement(logits, SOURCES, TARGETS, multilabel=False).requires_grad
-    assert not losses.pseudo_label_agreement(logits, SOURCES, TARGETS, multilabel=True).requires_grad

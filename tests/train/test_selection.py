@@ -12,7 +12,7 @@ def nan() -> float:
     return float("nan")
 
 
-def epoch(number: int, val_accuracy: float, val_loss: float, test_accuracy: float = 0.0) -> Epoch:
+def epoch(number: int, val_score: float, val_loss: float, test_score: float = 0.0) -> Epoch:
     return Epoch(
         epoch=number,
         phase="alternate",
@@ -20,10 +20,10 @@ def epoch(number: int, val_accuracy: float, val_loss: float, test_accuracy: floa
         classification_loss=0.0,
         center_loss=0.0,
         sparsifier_loss=0.0,
-        train_accuracy=1.0,
-        val_accuracy=val_accuracy,
+        train_score=1.0,
+        val_score=val_score,
         val_loss=val_loss,
-        test_accuracy=test_accuracy,
+        test_score=test_score,
         edges_kept=1,
         homophily=1.0,
         pseudo_homophily=1.0,
@@ -54,7 +54,7 @@ def test_loss_decides_when_asked():
 
 def test_test_accuracy_has_no_say():
     best = BestEpoch("accuracy", patience=5, validation=True)
-    assert kept(best, epoch(0, 0.5, 1.0, test_accuracy=0.1), epoch(1, 0.5, 1.0, test_accuracy=0.9)) == 0
+    assert kept(best, epoch(0, 0.5, 1.0, test_score=0.1), epoch(1, 0.5, 1.0, test_score=0.9)) == 0
 
 
 def test_only_the_epochs_that_were_best_are_marked():

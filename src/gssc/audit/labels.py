@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from gssc.audit.class_means import held_out_probabilities, margins, probabilities_by_means, spread
 from gssc.audit.findings import Ranking
-from gssc.audit.regression import held_out_by_regression
+from gssc.trust.class_means import held_out_probabilities, margins, probabilities_by_means, spread
+from gssc.trust.regression import held_out_by_regression
 
 LEAST = 1e-9  # probabilities below are taken for this: one opinion alone cannot rule a class out
 
@@ -31,10 +31,10 @@ def doubt_labels(
 
     ``held_out``
         class means of the labelled nodes, this one left out; see
-        :func:`gssc.audit.class_means.held_out_probabilities`
+        :func:`gssc.trust.class_means.held_out_probabilities`
     ``regression``
         a regression on the labelled nodes, this one left out; see
-        :func:`gssc.audit.regression.held_out_by_regression`
+        :func:`gssc.trust.regression.held_out_by_regression`
     ``model_classes``
         class means of the other nodes, each in the classes the model gives it
 

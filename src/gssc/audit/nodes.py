@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from gssc.audit.findings import DuplicateGroup
-from gssc.audit.sketch import ROWS_AT_A_TIME, unit_rows
 from gssc.graph import Features, Graph
+from gssc.trust.sketch import ROWS_AT_A_TIME, unit_rows
 
 SAME = 0.999  # cosine above which two rows are nearly the same
 TABLES = 8
@@ -29,7 +29,7 @@ def duplicate_groups(graph: Graph, sketch: np.ndarray, seed: int = 0) -> list[Du
 
     Args:
         graph: features, split and training labels.
-        sketch: short feature rows, see :func:`gssc.audit.sketch.feature_sketch`.
+        sketch: short feature rows, see :func:`gssc.trust.sketch.feature_sketch`.
         seed: of the planes.
     """
     same = _equal_rows(graph.features)

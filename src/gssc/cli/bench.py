@@ -1,15 +1,16 @@
-"""``gssc bench``: any model with any sparsifier on any data set under any noise, in a store that remembers."""
+"""``gssc bench``: any model with any sparsifier on any graph under any noise, in a store that remembers."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import SparsifierConfig
 from gssc.errors import GsscError
 
 if TYPE_CHECKING:
+    from gssc.evaluate.executor import Executor
     from gssc.evaluate.sweep import Job, Sweep
 
 EXAMPLES = """\
@@ -18,112 +19,168 @@ examples:
   gssc bench --models gcn,str_contrast --datasets cora
   gssc bench --models mlp,gcn,str_contrast --sparsifiers none,drop_edge,str_sparse --datasets cora,citeseer \\
              --label-noise symmetric:0.4 --structure-noise 0.2 --seeds 5 --store results.sqlite --jobs 2
+  gssc bench --models gcn,str_contrast --graph mine.npz,yours.npz:ratio:60/20/20
   gssc bench --models gcn,str_contrast --datasets cora --settings inductive,cold-start
   gssc bench --models all --datasets actor:fixed,squirrel --seeds 10 --jobs 2
   gssc bench --store results.sqlite --export results.parquet       what is there, run nothing (also csv, md, tex)
 
 Every comma makes one more factor of the cross product; impossible pairs are left out, with the reason. A run that is
-in the store is not run again: stop a sweep at any moment and give the same command to go on. Of numbered splits
-(actor:fixed, squirrel) seed s takes split s; splits that are drawn (cora:per-class:20) are drawn by the seed. Of two
-noise rates (0.2,0.4) each is a run of its own.
+in the store is not run again: stop a sweep at any moment and give the same command to go on, or give it on several
+machines that share the store. Of numbered splits (actor:fixed, squirrel) seed s takes split s; splits that are drawn
+(cora:per-class:20) are drawn by the seed. Of two noise rates (0.2,0.4) each is a run of its own.
 """
 SECONDS_BETWEEN_LINES = 30
+ENGINES = ("local", "ray")
+# Only typed options arrive (a recipe must not lose to a default nobody typed); these fill in the rest.
+DEFAULTS_IN_ARGS = False
+DEFAULTS: dict[str, Any] = {
+    "list": False,
+    "models": None,
+    "sparsifiers": "none",
+    "datasets": None,
+    "graph": None,
+    "settings": "transductive",
+    "label_noise": "none",
+    "structure_noise": "none",
+    "feature_noise": "none",
+    "seeds": 5,
+    "max_epochs": 0,
+    "store": "results.sqlite",
+    "engine": "local",
+    "jobs": None,
+    "export": None,
+    "against": None,
+    "retry": False,
+    "rerun": False,
+    "overwrite": False,
+    "sparsifier": {},
+}
+HELP = {
+    "list": "show every model, sparsifier, data set and noise, and stop",
+    "models": "names, or all",
+    "sparsifiers": "names, or all",
+    "datasets": "names, each with a split if you like: cora,actor:fixed",
+    "graph": "graph files of your own, each with a split to draw if you like: mine.npz,yours.npz:per-class:20",
+    "settings": "transductive, inductive, cold-start",
+    "label_noise": "KIND:RATE, such as symmetric:0.4",
+    "structure_noise": "KIND:RATE, such as random:0.2",
+    "feature_noise": "KIND:RATE, such as mask:0.3",
+    "seeds": "seeds 0 to this less one",
+    "max_epochs": "cut every schedule short, for a quick look; 0: do not",
+    "store": "SQLite file that keeps every run",
+    "engine": "where runs happen: local (processes of this machine) or ray (a Ray cluster, RAY_ADDRESS)",
+    "jobs": "runs at once, one thread each; default 1, with ray as many as the cluster has cores",
+    "export": "write runs to .parquet or .csv, or a table to .md or .tex",
+    "against": "method to take paired differences to, such as gcn or gcn+drop_edge",
+    "retry": "run again what failed",
+    "rerun": "run again what is done",
+    "overwrite": "replace the file of --export",
+}
 
 
 def add_arguments(parser: Any) -> None:
     """The options of the command."""
-    parser.add_argument(
-        "--list", action="store_true", help="show every model, sparsifier, data set and noise, and stop"
-    )
-    parser.add_argument("--models", type=str, help="names, or all")
-    parser.add_argument("--sparsifiers", type=str, default="none", help="names, or all")
-    parser.add_argument("--datasets", type=str, help="names, each with a split if you like: cora,actor:fixed")
-    parser.add_argument("--settings", type=str, default="transductive", help="transductive, inductive, cold-start")
-    parser.add_argument("--label-noise", type=str, default="none", help="KIND:RATE, such as symmetric:0.4")
-    parser.add_argument("--structure-noise", type=str, default="none", help="KIND:RATE, such as random:0.2")
-    parser.add_argument("--feature-noise", type=str, default="none", help="KIND:RATE, such as mask:0.3")
-    parser.add_argument("--seeds", type=int, default=5, help="seeds 0 to this less one")
-    parser.add_argument(
-        "--max-epochs", type=int, default=0, help="cut every schedule short, for a quick look; 0: do not"
-    )
-    parser.add_argument("--store", type=str, default="results.sqlite", help="SQLite file that keeps every run")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, one thread each")
-    parser.add_argument("--export", type=str, help="write runs to .parquet or .csv, or a table to .md or .tex")
-    parser.add_argument(
-        "--against", type=str, help="method to take paired differences to, such as gcn or gcn+drop_edge"
-    )
-    parser.add_argument("--retry", action="store_true", help="run again what failed")
-    parser.add_argument("--rerun", action="store_true", help="run again what is done")
-    parser.add_argument("--overwrite", action="store_true", help="replace the file of --export")
-    parser.add_argument("--sparsifier", type=SparsifierConfig)
+    from gssc.sparsify.registry import every_setting
+
+    for name, text in HELP.items():
+        option, default = f"--{name.replace('_', '-')}", DEFAULTS[name]
+        if default is False:
+            parser.add_argument(option, action="store_true", help=text)
+        else:
+            kind = int if name in ("seeds", "max_epochs", "jobs") else str
+            parser.add_argument(option, type=kind, default=default, help=text)
+    parser.add_argument("--sparsifier", type=every_setting())
 
 
 def run(args: Any) -> None:
-    """Run what is missing, show the table, export."""
+    """Run what is missing, show the table, export; an error at the end if some run failed."""
+    from rich.console import Console
+
     from gssc.evaluate.export import WRITERS, export_rows
     from gssc.evaluate.store import Store
     from gssc.files import check_output
 
-    if args.list:
+    options = SimpleNamespace(**{**DEFAULTS, **args.as_dict()})
+    options.sparsifier.pop("__path__", None)  # of a section read from a file
+    if options.list:
         show_lists()
         return
-    export = check_output(args.export, WRITERS, args.overwrite) if args.export else None
-    store = Store(Path(args.store))
-    if args.models or args.datasets:
-        rows = run_sweep(args, store)
-    elif Path(args.store).exists():
-        rows = store.rows()
-    else:
+    export = check_output(options.export, WRITERS, options.overwrite) if options.export else None
+    store, ran = Store(Path(options.store)), bool(options.models or options.datasets or options.graph)
+    if not ran and not Path(options.store).exists():
         raise GsscError(
-            f"name --models and --datasets to run, or an existing store to show; {args.store} does not exist"
+            f"name --models and --datasets to run, or an existing store to show; {options.store} does not exist"
         )
-    show_table(rows, args.against)
+    rows = run_sweep(options, store) if ran else store.rows()
+    show_table(rows, options.against)
     if export:
-        export_rows(export, rows, args.against)
+        what = export_rows(export, rows, options.against)
+        Console(markup=False, highlight=False).print(f"{what} written to {export}", soft_wrap=True)
+    failed = sum(row["status"] == "failed" for row in rows)
+    if ran and failed:
+        raise GsscError(f"{failed} of {len(rows)} runs failed; add --retry to run them again")
 
 
-def run_sweep(args: Any, store: Any) -> list[dict[str, Any]]:
+def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
     """The cross product of the options, as far as the store does not have it."""
     from rich.console import Console
     from rich.text import Text
 
     from gssc.data.registry import DATASETS
     from gssc.evaluate.cell import cells
-    from gssc.evaluate.executor import LocalProcesses
-    from gssc.evaluate.sweep import Sweep, run_job
+    from gssc.evaluate.sweep import Sweep
+    from gssc.graph import SETTINGS
     from gssc.models.registry import MODELS
     from gssc.sparsify.registry import SPARSIFIERS
 
-    if not (args.models and args.datasets):
-        raise GsscError("name both --models and --datasets; gssc bench --list shows them")
-    if args.seeds < 1 or args.jobs < 1 or args.max_epochs < 0:
+    if not (options.models and (options.datasets or options.graph)):
+        raise GsscError("name --models, and --datasets or --graph; gssc bench --list shows them")
+    if options.seeds < 1 or (options.jobs or 1) < 1 or options.max_epochs < 0:
         raise GsscError("--seeds and --jobs must be at least 1, --max-epochs at least 0")
+    if "name" in options.sparsifier:
+        raise GsscError("--sparsifier.name is a factor of the comparison: give --sparsifiers instead")
     made, refused = cells(
-        names(args.models, MODELS),
-        names(args.sparsifiers, SPARSIFIERS),
-        names(args.datasets, DATASETS),
-        settings=names(args.settings, ("transductive", "inductive", "cold-start")),
-        label_noise=names(args.label_noise),
-        structure_noise=names(args.structure_noise),
-        feature_noise=names(args.feature_noise),
-        seeds=args.seeds,
-        max_epochs=args.max_epochs,
+        names(options.models, MODELS),
+        names(options.sparsifiers, SPARSIFIERS),
+        names(options.datasets, DATASETS) if options.datasets else [],
+        graphs=names(options.graph) if options.graph else [],
+        settings=names(options.settings, SETTINGS),
+        label_noise=names(options.label_noise),
+        structure_noise=names(options.structure_noise),
+        feature_noise=names(options.feature_noise),
+        seeds=options.seeds,
+        max_epochs=options.max_epochs,
     )
     console = Console(stderr=True)
     for reason in refused.values():
         console.print(Text.assemble(("left out ", "yellow"), reason))
     if not made:
         raise GsscError("nothing is left to run: " + "; ".join(refused.values()))
-    settings = args.sparsifier or SparsifierConfig()
-    sweep = Sweep(made, store, LocalProcesses(run_job, args.jobs), settings, again=args.rerun, retry=args.retry)
+    executor = executor_of(options)
+    sweep = Sweep(made, store, executor, options.sparsifier, again=options.rerun, retry=options.retry)
     console.print(
-        f"{len(made)} runs, {len(made) - len(sweep.missing)} of them in {args.store} already; "
-        f"{len(sweep.missing)} to do on {args.jobs} {'process' if args.jobs == 1 else 'processes'}",
+        f"{len(made)} runs, {len(made) - len(sweep.missing)} of them in {options.store} already; "
+        f"{len(sweep.missing)} to do on {executor}",
         highlight=False,
     )
     with SweepBar(sweep) as bar:
         sweep.run(bar)
     return list(store.rows(sweep.keys))
+
+
+def executor_of(options: Any) -> Executor:
+    """Where runs happen."""
+    from gssc.evaluate.executor import LocalProcesses
+    from gssc.evaluate.sweep import run_job
+    from gssc.names import nearest
+
+    if options.engine not in ENGINES:
+        raise GsscError(f"--engine {options.engine!r} is not known; {nearest(options.engine, ENGINES)}")
+    if options.engine == "ray":
+        from gssc.evaluate.ray_executor import RayTasks
+
+        return RayTasks(run_job, options.jobs)
+    return LocalProcesses(run_job, options.jobs or 1)
 
 
 def names(text: str, every: Any = ()) -> list[str]:
@@ -163,8 +220,6 @@ class SweepBar:
 
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
-        if self.failed:
-            self.console.print(f"[red]{self.failed} of {self.total} runs failed[/red]; --retry runs them again")
 
     def started(self, job: Job) -> None:
         """A run begins."""

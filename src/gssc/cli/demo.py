@@ -100,7 +100,7 @@ def gssc(graph: Graph, seed: int) -> Contestant:
     from rich.progress import Progress
 
     from gssc.recipes import recipe
-    from gssc.train.bilevel import fit
+    from gssc.result import fit
 
     config = recipe("digits")
     config.train.seed = seed
@@ -129,18 +129,20 @@ def supervised(name: str, graph: Graph, seed: int) -> tuple[Callable[[np.ndarray
     """A model of the registry, trained on pixels as they are: a predictor of rows and edges, and the seconds."""
     import torch
 
-    from gssc.models.base import Recipe
+    from gssc.config import parse_config
+    from gssc.result import fit
     from gssc.train.supervised import SupervisedTraining, both_directions
 
-    training = SupervisedTraining(name, graph, seed=seed, recipe=Recipe(model={"hidden": 64}, normalize="none"))
-    seconds = training.fit().seconds
+    result = fit(graph, parse_config({"model": {"name": name}, "train": {"seed": seed, "normalize": "none"}}))
+    training = result.training
+    assert isinstance(training, SupervisedTraining)
 
     @torch.no_grad()
     def predict(rows: np.ndarray, edges: np.ndarray) -> np.ndarray:
         logits = training.model(torch.from_numpy(rows), both_directions(torch.from_numpy(edges)))
         return np.asarray(logits.argmax(1))
 
-    return predict, seconds
+    return predict, result.seconds
 
 
 def label_spreading(graph: Graph, seed: int) -> Contestant:

@@ -2,6 +2,8 @@
 
 A command is one module with two functions, ``add_arguments(parser)`` and ``run(args)``, and, if it likes, a text
 ``EXAMPLES`` for the end of its help; with ``DEFAULTS_IN_ARGS = False`` it gets only the options that were typed.
+With ``SETTINGS_BY_ARGUMENTS = True`` its options depend on the arguments: it has a function ``expanded(arguments)``
+that rewrites them, and ``add_arguments(parser, arguments)`` gets the result.
 Only the chosen command's module is imported, so ``gssc --help`` is quick.
 """
 
@@ -15,6 +17,7 @@ from typing import NamedTuple
 
 from gssc import __version__
 from gssc.errors import GsscError
+from gssc.extras import missing_extra
 from gssc.names import nearest, printable
 
 EXIT_USER_ERROR = 2
@@ -33,7 +36,10 @@ COMMANDS = {
     "predict": Command("gssc.cli.predict", "classify feature rows with a trained model; needs no graph"),
     "export": Command("gssc.cli.export", "write a trained model as ONNX, for NumPy alone or for torch, with its card"),
     "audit": Command("gssc.cli.audit", "rank the edges and training labels of a graph by how doubtful they are"),
+    "plot": Command("gssc.cli.plot", "draw learning curves, errors, calibration, embeddings and edges of a run"),
     "bench": Command("gssc.cli.bench", "compare models, sparsifiers and noise, with every run kept in a store"),
+    "score": Command("gssc.cli.score", "classify the rows of Parquet or CSV files of any size, in parallel, resumable"),
+    "tune": Command("gssc.cli.tune", "search settings by validation score, never by test labels"),
     "serve": Command("gssc.cli.serve", "answer requests over HTTP with a trained model, with a page to try it on"),
     "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
     "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a minute or two"),
@@ -67,6 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except GsscError as error:
         return _complain(str(error))
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        return _complain(str(missing))
     except BrokenPipeError:
         # The reader of our output (`gssc data list | head`) has left; there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -103,7 +114,11 @@ def _run(name: str, arguments: list[str]) -> None:
     parser = CommandParser(
         prog=f"gssc {name}", description=f"{COMMANDS[name].summary}.", epilog=getattr(module, "EXAMPLES", None)
     )
-    module.add_arguments(parser)
+    if getattr(module, "SETTINGS_BY_ARGUMENTS", False):
+        arguments = module.expanded(arguments)
+        module.add_arguments(parser, arguments)
+    else:
+        module.add_arguments(parser)
     # A command with layered settings wants only what the user typed: the rest comes from recipe and preset.
     module.run(parser.parse_args(arguments, defaults=getattr(module, "DEFAULTS_IN_ARGS", True)))
 

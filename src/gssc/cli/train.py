@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import SECTIONS, Config, DataConfig, Settings, parse_config, read_settings
+from gssc.config import (
+    DEFAULT_MODEL,
+    DataConfig,
+    RunConfig,
+    config_class,
+    merged_settings,
+    parse_config,
+    sections,
+)
 from gssc.errors import GsscError
-from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings
+from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings, suited
 from gssc.run_folder import config_file
+from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run
-    from gssc.train.selection import Epoch
+    from gssc.train.training import Epoch
 
 EXAMPLES = """\
 examples:
@@ -22,6 +33,7 @@ examples:
   gssc train cora --seed 3 --model.hidden 512 --out runs/wide
   gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
   gssc train cora --preset paper --out runs/paper    the method as the text has it
+  gssc train cora --model gcn --out runs/gcn         a model GSSC is compared with (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
   gssc train --out runs/cora --resume                go on after an interruption
 
@@ -29,6 +41,7 @@ Settings are layered; later ones win: defaults, the data set's recipe, --preset 
 options. The run folder keeps them all in config.yaml.
 """
 DEFAULTS_IN_ARGS = False
+SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
 WIDE = 120  # columns that a bar, the time left and the best epoch need beside the numbers
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
@@ -39,8 +52,8 @@ SHORTHANDS = {
 }
 
 
-def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
+    """The options of the command; those of the settings are for the model that the arguments name."""
     parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--graph", type=str, help="your own graph, .npz")
@@ -52,8 +65,43 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
-    for name, section in SECTIONS.items():
+    model = named("model", arguments) or DEFAULT_MODEL
+    for name, section in sections(config_class(model), model, named("sparsifier", arguments)).items():
         parser.add_argument(f"--{name}", type=section)
+
+
+def expanded(arguments: Sequence[str]) -> list[str]:
+    """The arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file or YAML.
+
+    The same for ``--sparsifier NAME``.
+    """
+    text = "\n".join(arguments)
+    named = re.sub(r"^--(model|sparsifier)[=\n](\w+)$", r"--\1.name=\2", text, flags=re.MULTILINE)
+    return named.split("\n") if arguments else []
+
+
+def named(section: str, arguments: Sequence[str]) -> str | None:
+    """The model or sparsifier that is typed, or that a file of settings names; its settings may be typed, too."""
+    typed = _value_of(f"--{section}.name", arguments)
+    if typed:
+        return typed
+    file, folder = _value_of("--config", arguments), _value_of("--out", arguments)
+    files = [Path(file)] if file else []
+    files += [Path(folder) / "config.yaml"] if folder and "--resume" in arguments else []
+    for path in filter(Path.is_file, files):
+        values = read_settings(path).get(section)
+        if isinstance(values, dict) and "name" in values:
+            return str(values["name"])
+    return None
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if argument == option:
+            return following
+        if argument.startswith(f"{option}="):
+            return argument.partition("=")[2]
+    return None
 
 
 def run(args: Any) -> None:
@@ -81,22 +129,23 @@ def run(args: Any) -> None:
     show_result(run, metrics)
 
 
-def settings_of(args: Any) -> Config:
+def settings_of(args: Any) -> RunConfig:
     """The layers of settings: a run's own if it is resumed, else the recipe or preset; then the file, then options."""
-    from_file = read_settings(args["config"]) if args.get("config") else {}
-    parse_config(from_file)  # says what is wrong with the file before anything of it is used
-    typed = _typed(args)
+    from_file, typed = read_settings(args["config"]) if args.get("config") else {}, _typed(args)
+    merged = merged_settings(from_file, typed)
     for one, other in (("dataset", "graph"), ("graph", "dataset")):  # one of the two, and what is typed wins
         if typed.get("data", {}).get(one) is not None:
             from_file.get("data", {}).pop(other, None)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
-    data = parse_config(from_file, typed).data
+    data = parse_section("data", DataConfig(), merged_settings(from_file, typed).get("data", {}))
     begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:
         raise GsscError(f"there is no run in {begun.parent} to go on with; check the folder")
-    return parse_config(recipe_settings(data.dataset, data.split) if preset is None else preset, from_file, typed)
+    if preset is None:
+        preset = recipe_settings(data.dataset, data.split, merged.get("model", {}).get("name", DEFAULT_MODEL))
+    return parse_config(suited(preset, from_file, typed), from_file, typed)
 
 
 def folder_of(args: Any, data: DataConfig) -> Path:
@@ -106,7 +155,8 @@ def folder_of(args: Any, data: DataConfig) -> Path:
 
 def _typed(args: Any) -> Settings:
     """What was typed, by section; your own graph by its full path, so that a run can go on from anywhere."""
-    typed = {name: args[name].as_dict() for name in SECTIONS if args.get(name) is not None}
+    given = {name: args[name] for name in vars(args) if hasattr(args[name], "as_dict")}
+    typed = {name: values.as_dict() for name, values in given.items()}
     for values in typed.values():
         values.pop("__path__", None)  # of a section read from a file
     for option, (section, name) in SHORTHANDS.items():
@@ -123,12 +173,14 @@ def announce(run: Run, args: Any) -> None:
     from rich.text import Text
 
     console, graph, data = Console(stderr=True, markup=False, highlight=False), run.graph, run.config.data
-    base = "recipe" if recipe_name(data.dataset, data.split) else "defaults"
+    model = run.config.model.name
+    known = model != DEFAULT_MODEL or recipe_name(data.dataset, data.split)
+    base = "recipe" if known else "defaults"
     base = f"preset {args['preset']}" if args.get("preset") else base
     base = f"{base}, {args['config']}" if args.get("config") else base
-    what = "tasks" if graph.is_multilabel else "classes"
+    what = "classes" if graph.task.has_classes else "tasks"
     about = (
-        f" ({graph.split}, {graph.setting}): {graph.num_nodes:,} nodes, "
+        f" ({graph.split}, {graph.setting}), {model}: {graph.num_nodes:,} nodes, "
         f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} {what}; "
         f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
         f"settings: {'those of the run' if run.resumed else base + ' and options'}"
@@ -145,7 +197,7 @@ def announce(run: Run, args: Any) -> None:
 
 
 class EpochBar:
-    """Epoch, losses, validation accuracy, directed pairs kept and their homophily, as they change."""
+    """Epoch, losses, validation score, edges kept and their homophily, as they change."""
 
     def __init__(self, run: Run):
         from rich.console import Console
@@ -169,12 +221,12 @@ class EpochBar:
 
     def show(self, epoch: Epoch) -> None:
         """Bring the bar up to date."""
-        self.best = epoch.val_accuracy if epoch.best else self.best
-        best = "" if self.narrow else f" best {shown('accuracy', self.best)}"
+        self.best = epoch.val_score if epoch.best else self.best
+        best = "" if self.narrow else f" best {shown('score', self.best)}"
         numbers = (
             f"loss {epoch.smoothness_loss:.3f}+{epoch.classification_loss:.3f} "
-            f"val {shown('accuracy', epoch.val_accuracy)}{best} "
-            f"pairs {epoch.edges_kept:,} homophily {epoch.pseudo_homophily:.3f}"
+            f"val {shown('score', epoch.val_score)}{best} "
+            f"edges {epoch.edges_kept:,} homophily {epoch.pseudo_homophily:.3f}"
         )
         self.progress.update(self.task, description=epoch.phase, completed=epoch.epoch + 1, numbers=numbers)
 
@@ -183,15 +235,21 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     """One small table, and where to go from here."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=f"{metrics['dataset']} ({metrics['split']}, {metrics['setting']}), seed {metrics['seed']}")
-    names = ("val_accuracy", "test_accuracy", "best_epoch", "epochs", "seconds", "edges_kept")
+    names = ("val_score", "test_score", "best_epoch", "epochs", "seconds", "edges_kept")
     for name in names:
-        title = name.replace("_", " ").replace("accuracy", metrics["metric"]).replace("edges", "pairs")
+        title = name.replace("_", " ").replace("score", metrics["metric"])
         table.add_column(title, justify="right")
     table.add_row(*(shown(name, metrics[name]) for name in names))
     console = Console(markup=False)  # a name may hold brackets
     console.print(table)
+    for note in metrics.get("notes", []):
+        console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
+    if reason := metrics.get("needs_graph"):
+        console.print(f"saved to {run.folder}, with the scores of every node in scores.npz; {reason}", soft_wrap=True)
+        return
     console.print(f"saved to {run.folder}; next: gssc predict {run.folder} ROWS --out predictions.csv", soft_wrap=True)
 
 
@@ -199,6 +257,6 @@ def shown(name: str, value: Any) -> str:
     """A number the way people read it."""
     if value is None or math.isnan(value):
         return "-"
-    if name.endswith("accuracy"):
+    if name.endswith("score"):
         return f"{value:.2%}"
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"

@@ -1,35 +1,30 @@
-"""A cell of a comparison: one model, one sparsifier, one data set, one noise, one seed; and how to run it."""
+"""A cell of a comparison: one model, one sparsifier, one graph, one noise, one seed; and how to run it."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import SparsifierConfig
-from gssc.data.entry import Dataset
-from gssc.data.fetch import fetch
-from gssc.data.load import find_dataset, load_dataset
+from gssc.config import RunConfig
 from gssc.data.noise import add_noise, parse_noise
 from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
-from gssc.files import sha256
+from gssc.evaluate.source import OwnGraph, Registered, Source, split_graph_option
 from gssc.graph import SETTINGS, Graph
 from gssc.models.registry import model_entry
 from gssc.names import nearest
-from gssc.sparsify.registry import SPARSIFIERS
+from gssc.recipes import config_for
+from gssc.settings import Settings
+from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
 from gssc.train.pairing import training_way
 
 if TYPE_CHECKING:
-    from gssc.train.outcome import Outcome
-
-SPLITS = "gssc.data.splits"
-DRAWN = r"(per-class|ratio):"
+    from gssc.result import Result
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,8 @@ class Cell:
 
     ``dataset`` may carry a split, ``actor:fixed``; of several numbered splits seed s takes the s-th, and one that is
     drawn (``per-class:20``) is drawn by the seed. ``max_epochs`` cuts every schedule short, for a quick look; 0 leaves
-    it as it is.
+    it as it is. ``graph`` is the path of your own graph file, and ``dataset`` then its name; the path is no part of
+    the run's key, so that a file may be moved.
     """
 
     model: str
@@ -50,6 +46,7 @@ class Cell:
     feature_noise: str = "none"
     seed: int = 0
     max_epochs: int = 0
+    graph: str = ""
 
     @property
     def title(self) -> str:
@@ -59,22 +56,11 @@ class Cell:
         return f"{self.model} + {self.sparsifier} on {', '.join([self.dataset, *rest])}, seed {self.seed}"
 
     @property
-    def data(self) -> tuple[Dataset, str]:
-        """The data set, and the name of the split this seed takes."""
-        name, _, split = self.dataset.partition(":")
-        dataset = find_dataset(name)
-        split = split or re.sub(r"-\d+$", "", dataset.default_split)
-        for offered in dataset.splits:
-            if numbered := re.fullmatch(r"(.+)-0 to \1-(\d+)", offered):
-                family, last = numbered[1], int(numbered[2])
-                if split == family:
-                    return dataset, f"{family}-{self.seed % (last + 1)}"
-                if re.fullmatch(rf"{family}-\d+", split) and int(split.rpartition("-")[2]) <= last:
-                    return dataset, split
-        known = [offered.partition(" ")[0] for offered in dataset.splits]
-        if split not in known and not re.match(DRAWN, split):
-            raise GsscError(f"{name} has no split {split!r}: it offers {', '.join(dataset.splits)}")
-        return dataset, split
+    def source(self) -> Source:
+        """Where the graph comes from, with the split this seed takes."""
+        if self.graph:
+            return OwnGraph(self.graph, split_graph_option(self.dataset)[1], self.seed)
+        return Registered(self.dataset, self.seed)
 
     @property
     def trained_as(self) -> Cell:
@@ -86,44 +72,52 @@ class Cell:
             return replace(self, setting="inductive")
         return self
 
-    def settings(self, sparsifier: SparsifierConfig) -> dict[str, Any]:
+    def config(self, typed: Settings) -> RunConfig:
+        """All settings of the run: the model's own for this data, under what was typed for the sparsifier."""
+        own = relevant_settings(self.sparsifier, typed)
+        given = {"sparsifier": {**own, "name": self.sparsifier}, "train": {"seed": self.seed}}
+        source = self.source
+        return config_for(self.model, source.name, source.split, given).shortened(self.max_epochs)
+
+    def settings(self, typed: Settings) -> Settings:
         """Everything but data and code that determines the result."""
-        dataset, split = self.data
-        return dict(self._loop().settings_of(self.model, dataset.name, split, sparsifier, self.seed))
+        settings = self.config(typed).to_dict()
+        del settings["data"]
+        return settings
 
-    def _loop(self) -> Any:
-        return import_module(f"gssc.train.{model_entry(self.model).loop}")
-
-    def identity(self, sparsifier: SparsifierConfig) -> dict[str, Any]:
+    def identity(self, typed: Settings) -> dict[str, Any]:
         """What the key is a digest of."""
-        dataset, split = self.data
-        model, sparse = model_entry(self.model), SPARSIFIERS[self.sparsifier]
+        source, model, sparse = self.source, model_entry(self.model), SPARSIFIERS[self.sparsifier]
         models = [model, *map(model_entry, model.uses)]
         modules = [f"gssc.models.{each.module}" for each in models]
-        modules += [f"gssc.sparsify.{sparse.module}", f"gssc.train.{model.loop}", dataset.load.__module__, SPLITS]
+        modules += [f"gssc.sparsify.{sparse.module}", model.loop, *source.modules]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
             modules.append("gssc.data.noise")
+        names = asdict(self)
+        del names["graph"]
         return {
-            **asdict(self),
-            "split": split,
-            "data": data_checksum(dataset),
+            **names,
+            "split": source.split,
+            "data": source.checksum,
             "code": code_version(*modules),
-            "settings": self.settings(sparsifier),
+            "settings": self.settings(typed),
         }
 
     def clean_graph(self) -> Graph:
         """The data, without noise; generated data and drawn splits go by the seed."""
-        dataset, split = self.data
-        generated = not dataset.files and split == dataset.default_split
-        drawn = not dataset.files or re.match(DRAWN, split)
-        seed = self.seed if drawn else 0
-        return load_dataset(dataset.name, split=None if generated else split, seed=seed, setting=self.setting)
+        return self.source.load(self.setting)
 
-    def run(self, sparsifier: SparsifierConfig) -> tuple[Outcome, dict[str, Any]]:
-        """Train it; returns how it went and what the noise really was."""
+    def run(self, typed: Settings) -> tuple[Result, dict[str, Any]]:
+        """Train it; returns the result and what the noise really was.
+
+        Args:
+            typed: settings of the sparsifier that were asked for; all others are the model's own.
+        """
+        from gssc.result import fit
+
         noises = {"label": self.label_noise, "structure": self.structure_noise, "features": self.feature_noise}
         graph, noise = add_noise(self.clean_graph(), **noises, seed=self.seed)
-        return self._loop().fit_model(self.model, graph, sparsifier, self.seed, max_epochs=self.max_epochs), noise
+        return fit(graph, self.config(typed)), noise
 
 
 def cells(
@@ -131,6 +125,7 @@ def cells(
     sparsifiers: Sequence[str],
     datasets: Sequence[str],
     *,
+    graphs: Sequence[str] = (),
     settings: Sequence[str] = ("transductive",),
     label_noise: Sequence[str] = ("none",),
     structure_noise: Sequence[str] = ("none",),
@@ -140,7 +135,7 @@ def cells(
 ) -> tuple[list[Cell], dict[tuple[str, str], str]]:
     """The cross product, and the pairs of model and sparsifier that are impossible, each with the reason.
 
-    Every name is checked before anything runs.
+    ``graphs`` are files of your own, beside the data sets. Every name is checked before anything runs.
     """
     for setting in settings:
         if setting not in SETTINGS:
@@ -151,7 +146,8 @@ def cells(
         [str(parse_noise(text, "features")) for text in feature_noise],
     )
     for name in datasets:
-        Cell("", "", name).data  # noqa: B018 - raises on an unknown name
+        Cell("", "", name).source.split  # noqa: B018 - raises on an unknown name
+    sources = [(name, "") for name in datasets] + _own_graphs(graphs)
     refused: dict[tuple[str, str], str] = {}
     for model, sparsifier in itertools.product(models, sparsifiers):
         model_entry(model)
@@ -163,25 +159,28 @@ def cells(
             refused[model, sparsifier] = str(error)
     # Seeds outermost: a sweep that is stopped early has some seeds of everything and not everything of some models.
     made = [
-        Cell(model, sparsifier, dataset, setting, label, structure, features, seed, max_epochs)
+        Cell(model, sparsifier, dataset, setting, label, structure, features, seed, max_epochs, graph)
         for seed in range(seeds)
-        for dataset, setting, label, structure, features in itertools.product(datasets, settings, *noises)
+        for (dataset, graph), setting, label, structure, features in itertools.product(sources, settings, *noises)
         for model, sparsifier in itertools.product(models, sparsifiers)
         if (model, sparsifier) not in refused
     ]
     return list(dict.fromkeys(made)), refused
 
 
+def _own_graphs(graphs: Sequence[str]) -> list[tuple[str, str]]:
+    """The name each graph file has in a table, and its path; a file that cannot be used is refused."""
+    found: dict[str, str] = {}
+    for text in graphs:
+        path, split = split_graph_option(text)
+        place = str(Path(path).absolute())
+        name = f"{Path(path).name}:{split}" if split else Path(path).name
+        if found.setdefault(name, place) != place:
+            raise GsscError(f"two graphs are called {name}, {found[name]} and {place}: rename one of them")
+        OwnGraph(place, split, 0).load("transductive")
+    return list(found.items())
+
+
 def key_of(identity: dict[str, Any]) -> str:
     """The digest that names a run in the store."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-
-
-def data_checksum(dataset: Dataset) -> str:
-    """One digest of a data set's files; a generated one is determined by the code and the seed."""
-    if not dataset.files:
-        return code_version("gssc.data.synthetic")
-    parts = [f"{file.name} {file.sha256}" for file in dataset.files if not file.optional]
-    if any(part.endswith(" None") for part in parts):
-        parts = [f"{name} {sha256(path)}" for name, path in sorted(fetch(dataset, None).items())]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Where runs happen. A sweep only knows :class:`Executor`, so that a cluster engine is one more class here."""
+"""Where jobs run: :class:`Executor` is the interface, processes of this machine are one, a Ray cluster is another."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
+
+from gssc.errors import GsscError
 
 
 @dataclass
@@ -42,6 +44,9 @@ class LocalProcesses:
     work: Callable[[Any], Any]
     jobs: int = 1
     _workers: list[_Worker] = field(default_factory=list, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.jobs} {'process' if self.jobs == 1 else 'processes'}"
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
         """Run every job, at most :attr:`jobs` at once."""
@@ -131,18 +136,24 @@ class _Worker:
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
+def attempt(work: Callable[[Any], Any], job: Any) -> tuple[Any, str | None]:
+    """Do a job: its result and no error, or nothing and the error, with where it happened."""
+    try:
+        return work(job), None
+    except GsscError as error:
+        return None, str(error)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return None, f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+
+
 def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
     """A worker's life: take a job, do it, send its result or its error, until the other end closes."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         while True:
             job = connection.recv()
-            try:
-                answer: tuple[Any, str | None] = (work(job), None)
-            except Exception as error:
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                answer = (None, f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
-            connection.send(answer)
+            connection.send(attempt(work, job))
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return
 

@@ -15,29 +15,37 @@ from gssc.files import atomic_write
 Rows = Sequence[dict[str, Any]]
 
 
-def export_rows(path: str | Path, rows: Rows, against: str | None = None) -> None:
-    """Write runs, or a table of their means, by the ending of the name."""
+def export_rows(path: str | Path, rows: Rows, against: str | None = None) -> str:
+    """Write runs, or a table of their means, by the ending of the name; returns what was written, in words."""
     path = Path(path)
     with atomic_write(path) as temporary:
-        WRITERS[path.suffix.lower()](temporary, rows, against)
+        return WRITERS[path.suffix.lower()](temporary, rows, against)
 
 
-def _parquet(path: Path, rows: Rows, against: str | None) -> None:
+def _parquet(path: Path, rows: Rows, against: str | None) -> str:
     pyarrow, parquet = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
     types = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
     schema = pyarrow.schema([(name, types[kind.split()[0]]) for name, kind in COLUMNS.items()])
     parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
+    return _count(rows)
 
 
-def _csv(path: Path, rows: Rows, against: str | None) -> None:
+def _csv(path: Path, rows: Rows, against: str | None) -> str:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+    return _count(rows)
 
 
-def _markdown(path: Path, rows: Rows, against: str | None) -> None:
-    path.write_text(markdown(result_table(rows, against)), encoding="utf-8")
+def _count(rows: Rows) -> str:
+    return f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}"
+
+
+def _markdown(path: Path, rows: Rows, against: str | None) -> str:
+    table = result_table(rows, against)
+    path.write_text(markdown(table), encoding="utf-8")
+    return _size(table)
 
 
 def markdown(table: ResultTable) -> str:
@@ -51,7 +59,7 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _latex(path: Path, rows: Rows, against: str | None) -> None:
+def _latex(path: Path, rows: Rows, against: str | None) -> str:
     table = result_table(rows, against)
     columns = "l" + "r" * len(table.headings)
     body = [_latex_row(["method", *table.headings])]
@@ -70,6 +78,11 @@ def _latex(path: Path, rows: Rows, against: str | None) -> None:
         r"\end{table}",
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return _size(table)
+
+
+def _size(table: ResultTable) -> str:
+    return f"table of {len(table.scores)} methods in {len(table.columns)} columns"
 
 
 def _latex_row(cells: Sequence[str]) -> str:
@@ -85,7 +98,7 @@ def _escaped(text: str) -> str:
     return text
 
 
-WRITERS: dict[str, Callable[[Path, Rows, str | None], None]] = {
+WRITERS: dict[str, Callable[[Path, Rows, str | None], str]] = {
     ".parquet": _parquet,
     ".csv": _csv,
     ".md": _markdown,

@@ -1,8 +1,9 @@
-"""The results store: SQLite, one row a run, named by a digest of everything that determines the result."""
+"""The results store: SQLite, one row per run, named by a digest of everything that determines the result."""
 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -25,8 +26,9 @@ COLUMNS = {
     "feature_noise": "TEXT NOT NULL",
     "seed": "INTEGER NOT NULL",
     "max_epochs": "INTEGER NOT NULL",
-    "val_accuracy": "REAL",
-    "test_accuracy": "REAL",
+    "metric": "TEXT",  # what the two scores are: accuracy, roc_auc
+    "val_score": "REAL",
+    "test_score": "REAL",
     "seconds": "REAL",
     "epochs": "INTEGER",
     "edges_kept": "INTEGER",
@@ -41,6 +43,11 @@ COLUMNS = {
     "error": "TEXT",
     "finished_at": "TEXT NOT NULL",
 }
+JSON_COLUMNS = ("noise", "config", "versions")
+# Columns of earlier versions by their names today.
+RENAMED = {"val_accuracy": "val_score", "test_accuracy": "test_score"}
+# Who works on which run, see gssc.evaluate.claims.
+CLAIMS = "key TEXT PRIMARY KEY, owner TEXT NOT NULL, process TEXT NOT NULL, beats INTEGER NOT NULL"
 WAIT_SECONDS = 60
 
 
@@ -77,42 +84,98 @@ class Store:
         connection.execute("PRAGMA journal_mode = WAL")
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         connection.execute(f"CREATE TABLE IF NOT EXISTS runs ({columns})")
-        present = {row["name"] for row in connection.execute("PRAGMA table_info(runs)")}
+        connection.execute(f"CREATE TABLE IF NOT EXISTS claims ({CLAIMS})")
+        self._upgrade(connection)
+        present = _columns(connection)
         if missing := COLUMNS.keys() - present:
             raise GsscError(
                 f"{self.path} is a results store of another version (no column {min(missing)}); use a new file"
             )
         self._ready = True
 
+    @staticmethod
+    def _upgrade(connection: sqlite3.Connection) -> None:
+        """Bring a store of the version before, which held accuracies only, up to date."""
+        if "val_accuracy" not in _columns(connection):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            if "val_accuracy" in _columns(connection):  # another process may have been quicker
+                for old, new in RENAMED.items():
+                    connection.execute(f"ALTER TABLE runs RENAME COLUMN {old} TO {new}")
+                connection.execute("ALTER TABLE runs ADD COLUMN metric TEXT")
+                connection.execute("UPDATE runs SET metric = 'accuracy' WHERE status = 'done'")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that no other writer can come between; on disk when it ends."""
+        with self._open() as connection:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+
     def put(self, row: dict[str, Any]) -> None:
         """Write one run; a finished one is not replaced by a failed one."""
         values = [json.dumps(value) if isinstance(value, dict) else value for value in map(row.get, COLUMNS)]
-        marks = ", ".join("?" for _ in COLUMNS)
-        with self._open() as connection:
-            connection.execute("PRAGMA synchronous = FULL")
+        into = f"INTO runs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' for _ in COLUMNS)})"
+        with self.writing() as connection:
             if row["status"] != "done":
                 connection.execute("DELETE FROM runs WHERE key = ? AND status != 'done'", (row["key"],))
-                connection.execute(f"INSERT OR IGNORE INTO runs VALUES ({marks})", values)
+                connection.execute(f"INSERT OR IGNORE {into}", values)
             else:
-                connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", values)
+                connection.execute(f"INSERT OR REPLACE {into}", values)
 
-    def status(self, key: str) -> str | None:
-        """``done``, ``failed`` or nothing."""
+    def status(self, key: str) -> tuple[str, str] | None:
+        """``done`` or ``failed``, and when that was; None if the run is not in the store."""
         with self._open() as connection:
-            row = connection.execute("SELECT status FROM runs WHERE key = ?", (key,)).fetchone()
-        return row["status"] if row else None
+            row = connection.execute("SELECT status, finished_at FROM runs WHERE key = ?", (key,)).fetchone()
+        return tuple(row) if row else None
 
-    def statuses(self) -> dict[str, str]:
-        """The status of every run in the store."""
+    def statuses(self) -> dict[str, tuple[str, str]]:
+        """The :meth:`status` of every run in the store."""
         with self._open() as connection:
-            return {row["key"]: row["status"] for row in connection.execute("SELECT key, status FROM runs")}
+            rows = connection.execute("SELECT key, status, finished_at FROM runs")
+            return {key: (status, finished) for key, status, finished in rows}
 
     def rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """All runs, or those with these keys, in a fixed order."""
         with self._open() as connection:
             order = "dataset, setting, label_noise, structure_noise, feature_noise, model, sparsifier, seed, key"
             rows = [dict(row) for row in connection.execute(f"SELECT * FROM runs ORDER BY {order}")]
-        if keys is None:
-            return rows
-        wanted = set(keys)
-        return [row for row in rows if row["key"] in wanted]
+        if keys is not None:
+            wanted = set(keys)
+            rows = [row for row in rows if row["key"] in wanted]
+        for row in rows:
+            if wrong := _damage(row):
+                raise GsscError(
+                    f"{self.path}: run {str(row['key'])[:12]} has {wrong}: the store was edited or damaged; "
+                    "run these cells again with --rerun or use a new file"
+                )
+        return rows
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    return {row["name"] for row in connection.execute("PRAGMA table_info(runs)")}
+
+
+def _damage(row: dict[str, Any]) -> str | None:
+    """What is wrong with a row, if anything: SQLite keeps whatever somebody puts into a column."""
+    types: dict[str, Any] = {"TEXT": str, "INTEGER": int, "REAL": (int, float)}
+    for name, declared in COLUMNS.items():
+        value: Any = row[name]
+        kind = declared.split()[0]
+        if value is None:
+            if "NOT NULL" in declared or "KEY" in declared:
+                return f"no {name}"
+        elif not isinstance(value, types[kind]) or (kind == "REAL" and not math.isfinite(value)):
+            return f"{name} {str(value)[:40]!r} where {'text' if kind == 'TEXT' else 'a number'} belongs"
+        elif name in JSON_COLUMNS and not _is_mapping(value):
+            return f"{name} {value[:40]!r} where JSON belongs"
+    return None if row["status"] in ("done", "failed") else f"status {row['status'][:40]!r}"
+
+
+def _is_mapping(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -10,6 +10,7 @@ from gssc.data.registry import DATASETS
 from gssc.errors import GsscError
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, differences_to, mark, summary
+from gssc.evaluate.store import COLUMNS
 from gssc.graph import SETTINGS
 from gssc.models.registry import MODELS
 from gssc.names import nearest
@@ -21,15 +22,17 @@ RANK = "average rank"
 
 @dataclass
 class ResultTable:
-    """Test accuracy in per cent of every method and seed, and what may be said of it.
+    """Test score in per cent of every method and seed, with tests of the differences.
 
     Args:
         scores: method, column, seed.
         against: the method that differences are taken to.
+        metric: what the scores are.
     """
 
     scores: dict[str, dict[str, Scores]]
     against: str | None = None
+    metric: str = "accuracy"
 
     def __post_init__(self) -> None:
         self.columns = list(dict.fromkeys(column for cells in self.scores.values() for column in cells))
@@ -53,7 +56,7 @@ class ResultTable:
         """What the numbers are, and which test the marks rest on."""
         counts = {len(seeds) for cells in self.scores.values() for seeds in cells.values()}
         runs = "runs" if len(counts) != 1 else f"{next(iter(counts))} runs"
-        text = [f"Mean ± standard deviation over {runs}, test accuracy in %."]
+        text = [f"Mean ± standard deviation over {runs}, test {self.metric} in %."]
         if len(self.scores) > 1:
             text.append(self.marks.caption)
         if self.against:
@@ -89,19 +92,20 @@ def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> 
     for row in finished:
         cells = scores.setdefault(method_name(row, with_sparsifier), {})
         seeds = cells.setdefault(column_name(row), {})
-        seeds[row["seed"]] = None if row["test_accuracy"] is None else 100 * row["test_accuracy"]
+        seeds[row["seed"]] = None if row["test_score"] is None else 100 * row["test_score"]
     if against is not None and against not in scores:
         raise GsscError(f"--against {against!r} is not among the finished methods; {nearest(against, scores)}")
     order = dict.fromkeys(
         method_name(row, with_sparsifier) for row in sorted(finished, key=lambda row: _place(row)[-3:])
     )
-    return ResultTable({method: scores[method] for method in order}, against)
+    metrics = sorted({row["metric"] or "accuracy" for row in finished})
+    return ResultTable({method: scores[method] for method in order}, against, " or ".join(metrics) or "accuracy")
 
 
 def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of several runs of one cell, by older and newer code or settings, the one that finished last."""
     in_time = sorted(rows, key=lambda row: row["finished_at"])
-    cell = [field.name for field in fields(Cell)]
+    cell = [field.name for field in fields(Cell) if field.name in COLUMNS]
     return list({tuple(row[name] for name in cell): row for row in in_time}.values())
 
 

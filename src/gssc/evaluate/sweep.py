@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
-from gssc.config import SparsifierConfig
 from gssc.evaluate.cell import Cell, key_of
+from gssc.evaluate.claims import Claims
 from gssc.evaluate.executor import Executor, LocalProcesses
 from gssc.evaluate.store import Store
+from gssc.settings import Settings
 
 MEGABYTE = 1024
+SECONDS_BETWEEN_LOOKS = 1.0  # at runs that another sweep has claimed
 
 
 @dataclass(frozen=True)
 class Job:
-    """A cell with the settings of its sparsifier and the name of its row."""
+    """A cell with the settings that were typed for its sparsifier, the name of its row and that of its training."""
 
     cell: Cell
-    sparsifier: SparsifierConfig
+    typed: Settings = field(default_factory=dict, hash=False)
     key: str = ""
+    training: str = ""
     identity: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -33,11 +37,13 @@ class Job:
 class Sweep:
     """Runs the cells that the store does not have yet.
 
+    Any number of sweeps may share a store: each claims a run before it begins, so that none is trained twice.
+
     Args:
         cells: what to run.
         store: where results are kept.
         executor: where runs happen; processes of this machine if left out.
-        sparsifier: settings of the sparsifiers, apart from their name.
+        typed: settings of the sparsifiers that replace the models' own.
         again: run finished cells again.
         retry: run cells again that failed.
     """
@@ -45,19 +51,22 @@ class Sweep:
     cells: Sequence[Cell]
     store: Store
     executor: Executor = field(default_factory=lambda: LocalProcesses(run_job))
-    sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
+    typed: Settings = field(default_factory=dict)
     again: bool = False
     retry: bool = False
 
     def __post_init__(self) -> None:
         self.jobs = [self._job(cell) for cell in self.cells]
-        known = self.store.statuses()
-        self.missing = [job for job in self.jobs if self._wanted(known.get(job.key))]
+        self._known = self.store.statuses()
+        self.missing = [job for job in self.jobs if self._wanted(self._known.get(job.key, (None,))[0])]
 
     def _job(self, cell: Cell) -> Job:
-        settings = SparsifierConfig(**{**vars(self.sparsifier), "name": cell.sparsifier})
-        identity = cell.identity(settings)
-        return Job(cell, settings, key_of(identity), identity)
+        identity = cell.identity(self.typed)
+        key = key_of(identity)
+        same = cell.trained_as == cell
+        return Job(
+            cell, self.typed, key, key if same else key_of(cell.trained_as.identity(self.typed)), identity=identity
+        )
 
     def _wanted(self, status: str | None) -> bool:
         return self.again or status is None or (status == "failed" and self.retry)
@@ -68,31 +77,39 @@ class Sweep:
         return [job.key for job in self.jobs]
 
     def run(self, listener: Listener | None = None) -> None:
-        """Run what is missing. Each result is on disk before the next one is waited for."""
+        """Run what is missing. Each result is on disk before the next one is waited for.
+
+        Runs that another sweep has claimed come last: they are waited for, and run here if their sweep dies.
+        """
         listener = listener or Silence()
-        for finished in self.executor.run(self._still_missing(listener), listener.started):
-            for job in (finished.job, *self._twins(finished.job)):
-                row = row_of(job, finished.result, finished.error)
-                self.store.put(row)
-                listener.ended(job, row)
+        claims, left = Claims(self.store), {job.key: job for job in self.missing}
+        with claims.alive():
+            while left:
+                for finished in self.executor.run(self._claimed(left, claims, listener), listener.started):
+                    for job in [job for job in left.values() if job.training == finished.job.training]:
+                        row = row_of(job, finished.result, finished.error)
+                        self.store.put(row)
+                        del left[job.key]
+                        listener.ended(job, row)
+                    claims.release(finished.job.training)
+                if left:
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
 
-    def _twins(self, job: Job) -> list[Job]:
-        """The other missing cells that one training serves."""
-        return [
-            other for other in self.missing if other.cell != job.cell and other.cell.trained_as == job.cell.trained_as
-        ]
-
-    def _still_missing(self, listener: Listener) -> Any:
-        """Jobs one by one, without those another process has finished in the meantime."""
-        begun: set[Cell] = set()
-        for job in self.missing:
-            if job.cell.trained_as in begun:
+    def _claimed(self, left: dict[str, Job], claims: Claims, listener: Listener) -> Iterator[Job]:
+        """The jobs nobody else works on, one by one and one per training; what others have finished is left out."""
+        begun: set[str] = set()
+        for job in list(left.values()):
+            if job.key not in left or job.training in begun or not claims.take(job.training):
                 continue
-            if self.again or self._wanted(self.store.status(job.key)):
-                begun.add(job.cell.trained_as)
-                yield job
-            else:
+            # Looked at under the claim: nobody can finish it from here on.
+            found = self.store.status(job.key)
+            if found is not None and found != self._known.get(job.key):
+                claims.release(job.training)
+                del left[job.key]
                 listener.found(job)
+            else:
+                begun.add(job.training)
+                yield job
 
 
 class Listener(Protocol):
@@ -124,10 +141,12 @@ def run_job(job: Job) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     _forget_peak_memory()
-    outcome, noise = job.cell.run(job.sparsifier)
+    result, noise = job.cell.run(job.typed)
+    outcome = result.outcome
     return {
-        "val_accuracy": outcome.val_accuracy,
-        "test_accuracy": outcome.test_accuracy,
+        "metric": result.graph.task.metric,
+        "val_score": outcome.val_score,
+        "test_score": outcome.test_score,
         "seconds": round(outcome.seconds, 3),
         "epochs": outcome.epochs,
         "edges_kept": outcome.edges_kept,
@@ -139,7 +158,7 @@ def run_job(job: Job) -> dict[str, Any]:
 
 def row_of(job: Job, result: dict[str, Any] | None, error: str | None) -> dict[str, Any]:
     """A row of the store."""
-    from gssc.evaluate.versions import versions
+    from gssc.versions import versions
 
     identity = job.identity
     names = ("split", "data", "code")
@@ -152,7 +171,7 @@ def row_of(job: Job, result: dict[str, Any] | None, error: str | None) -> dict[s
         "error": error,
         "versions": versions(),
         "host_cores": os.cpu_count(),
-        "finished_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "finished_at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         **(result or {}),
     }
 

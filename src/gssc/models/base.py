@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import torch.nn.functional as F
+import torch
 from torch import Tensor, nn
 
 from gssc.features import Rows
+from gssc.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Recipe:
         patience: epochs without a better validation result before stopping.
         lr: learning rate.
         weight_decay: L2 penalty; see :meth:`NodeModel.parameter_groups`.
-        normalize: ``row`` or ``none``, of features.
+        normalize: of features, see :class:`gssc.schedule.RivalTrainConfig`.
         warmup: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
         select: best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
     """
@@ -33,13 +34,14 @@ class Recipe:
     patience: int = 100
     lr: float = 0.01
     weight_decay: float = 5e-4
-    normalize: str = "row"
+    normalize: str = "auto"
     warmup: int = 50
     select: str = "accuracy"
 
-    def at_most(self, epochs: int) -> Recipe:
-        """The same with fewer epochs; 0 leaves it as it is."""
-        return replace(self, epochs=min(self.epochs, epochs)) if epochs else self
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """As sections of a :class:`gssc.config.RivalConfig`."""
+        train = {name: value for name, value in vars(self).items() if name not in ("model", "warmup")}
+        return {"model": dict(self.model), "train": {**train, "warmup_epochs": self.warmup}}
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class TrainingGraph:
         edge_weight: [P], all one if None; zero is no edge.
         labels: of all nodes, [N]; only those of ``train`` may be looked at.
         train: nodes with a label to learn from.
+        task: what is predicted.
     """
 
     rows: Rows
@@ -59,6 +62,18 @@ class TrainingGraph:
     edge_weight: Tensor | None
     labels: Tensor
     train: Tensor
+    task: Task
+
+
+@torch.no_grad()
+def folded(weight: Tensor, bias: Tensor, norm: nn.Module | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """A linear map (weight [out, in]) with the batch norm after it, if there is one, as one linear map."""
+    if isinstance(norm, nn.BatchNorm1d):
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        factor = norm.weight / (norm.running_var + norm.eps).sqrt()
+        weight, bias = factor.unsqueeze(1) * weight, factor * (bias - norm.running_mean) + norm.bias
+    return weight.numpy().copy(order="C"), bias.numpy().copy()
 
 
 class NodeModel(nn.Module):
@@ -92,8 +107,12 @@ class NodeModel(nn.Module):
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """The losses of one epoch; the loop takes a step after each, before it asks for the next."""
         logits = self(graph.rows, graph.edge_index, graph.edge_weight)
-        yield F.cross_entropy(logits[graph.train], graph.labels[graph.train])
+        yield graph.task.loss(logits[graph.train], graph.labels[graph.train])
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """What the optimiser gets; a paper that decays only some weights says so here."""
         return [{"params": list(self.parameters()), "weight_decay": weight_decay}]
+
+    def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """The model as plain (weight [out, in], bias) pairs with ReLU between them; None if it is more than that."""
+        return None

@@ -1,21 +1,24 @@
 """The parts between linear maps: batch norm by role, activation, dropout.
 
-They are written out with their gradients because they, and not the matrix products, would otherwise take most of an
-epoch on a CPU.
+There are two ways to compute them. The plain one is ordinary torch and runs on any device. The fast one, for a CPU, is
+written out with its gradients, because these parts and not the matrix products would otherwise take most of an epoch.
+A test compares the two.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.config import ModelConfig
+from gssc.deploy.forward import LEAKY_SLOPE
 
-LEAKY_SLOPE = 0.01
+if TYPE_CHECKING:
+    from gssc.models.str_contrast import STRContrastSettings
+
 NORM_EPS = 1e-5
 NORM_MOMENTUM = 0.1
 # The mask of eight units at a dropout of one half, for every byte: 2 where its bit is set.
@@ -38,13 +41,21 @@ class RoleNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(width))
         self.register_buffer("running_var", torch.ones(width))
 
-    def forward(self, x: Tensor, training: bool, tracked: int) -> Tensor:
-        """Normalise by the statistics of these rows in training, by the running ones otherwise."""
-        if training and x.shape[1] > 1:
-            return _RoleNorm.apply(x, tracked, *self.parts())
-        return F.batch_norm(
-            x.flatten(0, 1), self.running_mean, self.running_var, self.scale, self.shift, eps=NORM_EPS
-        ).view_as(x)
+    def forward(self, x: Tensor, tracked: int, plain: bool = False) -> Tensor:
+        """Normalise by the statistics of these rows in training, by the running ones otherwise.
+
+        A single row has no statistics of its own: it is normalised by the running ones in training, too.
+        """
+        if self.training and x.shape[1] > 1:
+            return self._by_group(x, tracked) if plain else _RoleNorm.apply(x, tracked, *self.parts())
+        return self._normalized(x.flatten(0, 1), self.running_mean, self.running_var, False).view_as(x)
+
+    def _by_group(self, x: Tensor, tracked: int) -> Tensor:
+        followed = [self._normalized(rows, self.running_mean, self.running_var, True) for rows in x[:tracked]]
+        return torch.stack(followed + [self._normalized(rows, None, None, True) for rows in x[tracked:]])
+
+    def _normalized(self, rows: Tensor, mean: Tensor | None, var: Tensor | None, training: bool) -> Tensor:
+        return F.batch_norm(rows, mean, var, self.scale, self.shift, training, NORM_MOMENTUM, NORM_EPS)
 
     def parts(self) -> tuple[Tensor, ...]:
         """Scale, shift and running statistics."""
@@ -134,32 +145,49 @@ class _NormActivateDrop(torch.autograd.Function):
 
 
 class Block(nn.Module):
-    """Batch norm, activation and dropout between two linear maps, for rows grouped by role."""
+    """Batch norm, activation and dropout between two linear maps, for rows grouped by role.
 
-    def __init__(self, width: int, config: ModelConfig):
+    ``train()`` and ``eval()`` decide, as in any torch module: statistics of these rows and dropout, or running
+    statistics and none.
+
+    Args:
+        width: of the rows.
+        config: see :class:`gssc.models.str_contrast.STRContrastSettings`.
+        rng: draws dropout masks on a CPU; other devices use torch's generator.
+        plain: compute everything with ordinary torch, as on devices other than a CPU.
+    """
+
+    def __init__(self, width: int, config: STRContrastSettings, rng: np.random.Generator, plain: bool = False):
         super().__init__()
-        self.config = config
+        self.config, self.rng, self.plain = config, rng, plain
         self.norm = RoleNorm(width)
         self.slope = LEAKY_SLOPE if config.activation == "leaky_relu" else 0.0
 
-    def forward(self, x: Tensor, rng: np.random.Generator | None = None, tracked: int = 0) -> Tensor:
-        """Training when a generator is given (statistics of these rows, dropout), prediction otherwise."""
+    def forward(self, x: Tensor, tracked: int = 0) -> Tensor:
+        """Rows [groups, rows, width]; the first ``tracked`` groups enter the running statistics in training."""
         if self.config.norm_over == "batch":
             # All rows as one group; they are tracked together or not at all.
-            whole = self._grouped(x.flatten(0, 1).unsqueeze(0), rng, min(tracked, 1))
+            whole = self._grouped(x.flatten(0, 1).unsqueeze(0), min(tracked, 1))
             return whole.view_as(x)
-        return self._grouped(x, rng, tracked)
+        return self._grouped(x, tracked)
 
-    def _grouped(self, x: Tensor, rng: np.random.Generator | None, tracked: int) -> Tensor:
-        mask = None if rng is None else dropout_mask(x.shape, self.config.dropout, rng)
-        if self.config.block == "activation_first":
-            x = self.norm(F.leaky_relu(x, self.slope), rng is not None, tracked)
-            return x if mask is None else x * mask
-        if rng is None or x.shape[1] == 1:
-            x = F.leaky_relu(self.norm(x, False, tracked), self.slope)
-            return x if mask is None else x * mask
-        mask = torch.ones_like(x) if mask is None else mask
-        return _NormActivateDrop.apply(x, mask, self.slope, tracked, *self.norm.parts())
+    def _grouped(self, x: Tensor, tracked: int) -> Tensor:
+        plain = self.plain or x.device.type != "cpu"
+        mask = self._mask(x) if self.training else None
+        if self.training and not plain and self.config.block == "norm_first" and x.shape[1] > 1:
+            mask = torch.ones_like(x) if mask is None else mask
+            return _NormActivateDrop.apply(x, mask, self.slope, tracked, *self.norm.parts())
+        if self.config.block == "norm_first":
+            x = F.leaky_relu(self.norm(x, tracked, plain), self.slope)
+        else:
+            x = self.norm(F.leaky_relu(x, self.slope), tracked, plain)
+        return x if mask is None else x * mask
+
+    def _mask(self, x: Tensor) -> Tensor | None:
+        rate = self.config.dropout
+        if x.device.type == "cpu":
+            return dropout_mask(x.shape, rate, self.rng)
+        return F.dropout(torch.ones_like(x), rate) if rate else None
 
 
 def dropout_mask(shape: torch.Size, rate: float, rng: np.random.Generator) -> Tensor | None:

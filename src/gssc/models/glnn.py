@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.models.base import NodeModel, Recipe, TrainingGraph
+from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded
 from gssc.models.row_batch import rows_of
 
 
@@ -31,12 +31,10 @@ class GLNN(NodeModel):
         dropout: share of hidden units dropped in training.
         norm: ``none`` or ``batch``, after every hidden layer.
         label_weight: lambda; the paper's tables use 0.
-        teacher: name of the teacher in :mod:`gssc.models.registry`.
         batch_size: nodes a step.
     """
 
     passes_messages = False
-    teacher: str = "sage"
     # Of the paper's settings for Cora and CiteSeer the weight decay and the normalisation were chosen anew, by
     # validation accuracy: the paper's own were made for another teacher and other splits.
     recipe = Recipe(epochs=200, patience=50, lr=0.01, weight_decay=5e-4)
@@ -64,7 +62,6 @@ class GLNN(NodeModel):
         dropout: float = 0.6,
         norm: str = "none",
         label_weight: float = 0.0,
-        teacher: str = "sage",
         batch_size: int = 512,
     ):
         super().__init__()
@@ -74,7 +71,7 @@ class GLNN(NodeModel):
             [nn.BatchNorm1d(hidden) if norm == "batch" else nn.Identity() for _ in range(layers)]
         )
         self.last = nn.Linear(hidden, outputs)
-        self.dropout, self.label_weight, self.teacher, self.batch_size = dropout, label_weight, teacher, batch_size
+        self.dropout, self.label_weight, self.batch_size = dropout, label_weight, batch_size
         self.soft_labels: Tensor | None = None
 
     def learn_from(self, logits: Tensor) -> None:
@@ -100,3 +97,9 @@ class GLNN(NodeModel):
             if labelled is not None:
                 loss = loss + self.label_weight * F.cross_entropy(self(labelled), graph.labels[graph.train])
             yield loss
+
+    def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Its linear maps, each with the batch norm that follows it folded in."""
+        maps = [(self.first.weight.T, self.first.bias)]
+        maps += [(layer.weight, layer.bias) for layer in (*self.rest, self.last)]
+        return [folded(*pair, norm) for pair, norm in zip(maps, [*self.norms, None], strict=True)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +33,24 @@ class LabelSpreading:
     alphas: ClassVar[tuple[float, ...]] = (0.5, 0.8, 0.9, 0.95, 0.99)
     recipe: ClassVar[Recipe] = Recipe()
     recipes: ClassVar[dict[str, Recipe]] = {}
+
+    @dataclass
+    class Settings:
+        """Settings of label spreading.
+
+        Args:
+            name: of the model.
+            alpha: share of what neighbours say, below 1; 0 chooses one by the validation score.
+            max_iter: at most this many rounds.
+        """
+
+        name: str = "label_spreading"
+        alpha: float = 0.0
+        max_iter: int = 1000
+
+        def arguments(self) -> dict[str, Any]:
+            """As arguments of the class."""
+            return {"alpha": self.alpha, "max_iter": self.max_iter}
 
     def __init__(self, alpha: float = 0.9, max_iter: int = 1000):
         self.alpha, self.max_iter = alpha, max_iter

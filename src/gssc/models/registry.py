@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from dataclasses import asdict, field, make_dataclass
+from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from gssc.errors import GsscError
 from gssc.names import nearest
+
+if TYPE_CHECKING:
+    from gssc.models.base import Recipe
 
 
 class ModelEntry(NamedTuple):
     """Where a model lives, how it is trained, what it does in one line, and where it comes from.
 
-    ``loop`` is the module of :mod:`gssc.train` whose ``fit_model`` trains it; ``uses`` names other models it trains.
+    ``training`` is the class that trains it, as ``module:class``; ``uses`` names other models it trains.
     """
 
     module: str
     class_name: str
     summary: str
     paper: str
-    loop: str = "supervised"
+    training: str = "gssc.train.supervised:SupervisedTraining"
     uses: tuple[str, ...] = ()
 
     def load(self) -> Any:
         """Its class."""
         return getattr(import_module(f"gssc.models.{self.module}"), self.class_name)
 
+    @property
+    def loop(self) -> str:
+        """The module of the training."""
+        return self.training.partition(":")[0]
+
 
 MODELS = {
+    "gssc": ModelEntry(
+        "student",
+        "Student",
+        "the default learner: teachers ranked by held-out labels, pair training among them, teach a plain MLP",
+        "GSSC",
+        "gssc.learner.learner:LearnerTraining",
+    ),
     "gcn": ModelEntry("gcn", "GCN", "averages over neighbours, twice", "Kipf and Welling 2017, arXiv:1609.02907"),
     "gat": ModelEntry("gat", "GAT", "attends to neighbours", "Velickovic et al. 2018, arXiv:1710.10903"),
     "sage": ModelEntry(
@@ -54,7 +73,11 @@ MODELS = {
         "link_dist", "LinkDist", "an MLP that distils labels along edges", "Luo et al. 2021, arXiv:2106.08541"
     ),
     "str_contrast": ModelEntry(
-        "str_contrast", "STRContrast", "this package's method: an MLP trained on pairs", "GSSC, Sec. III", "contrast"
+        "str_contrast",
+        "STRContrast",
+        "this package's method: an MLP trained on pairs",
+        "GSSC, Sec. III",
+        "gssc.train.bilevel:BilevelTraining",
     ),
     "nagphormer": ModelEntry(
         "nagphormer", "NAGphormer", "a transformer over each node's hops", "Chen et al. 2023, arXiv:2206.04910"
@@ -76,7 +99,7 @@ MODELS = {
         "GLNN",
         "an MLP distilled from a GNN teacher",
         "Zhang et al. 2022, arXiv:2110.08727",
-        loop="distill",
+        training="gssc.train.distill:DistillTraining",
         uses=("sage",),
     ),
     "label_spreading": ModelEntry(
@@ -84,13 +107,55 @@ MODELS = {
         "LabelSpreading",
         "labels alone, spread over edges (scikit-learn)",
         "Zhou et al. 2004",
-        "spread",
+        "gssc.train.spread:SpreadTraining",
     ),
 }
 
 
 def model_entry(name: str) -> ModelEntry:
-    """The entry of a model, or the nearest name."""
+    """Return the entry of a model. Raises GsscError with the closest match if there is none."""
     if name not in MODELS:
         raise GsscError(f"unknown model {name!r}; {nearest(name, MODELS)}")
     return MODELS[name]
+
+
+@cache
+def model_settings(name: str) -> Any:
+    """The settings of a model as a dataclass: its name, and the arguments of its class with their defaults.
+
+    A class may bring a dataclass ``Settings`` of its own.
+
+    >>> model_settings("gcn")(hidden=8).arguments()
+    {'hidden': 8, 'dropout': 0.5}
+    """
+    kind = model_entry(name).load()
+    if hasattr(kind, "Settings"):
+        return kind.Settings
+    parameters, hints = inspect.signature(kind).parameters, get_type_hints(kind.__init__)
+    own = [(key, hints[key], field(default=given.default)) for key, given in list(parameters.items())[2:]]
+    made = make_dataclass(
+        f"{kind.__name__}Settings", [("name", str, field(default=name)), *own], namespace={"arguments": _arguments}
+    )
+    made.__doc__ = _arguments_section(kind)
+    return made
+
+
+def _arguments(settings: Any) -> dict[str, Any]:
+    """The settings as arguments of the model's class."""
+    return {name: value for name, value in asdict(settings).items() if name != "name"}
+
+
+def _arguments_section(kind: Any) -> str:
+    """The docstring of a model's class without the arguments that no setting gives; help texts come from it."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    return re.sub(r"\n    (inputs|outputs): .*", "", text)
+
+
+def recipe_of(name: str, dataset: str, split: str) -> Recipe:
+    """The settings of a model's own paper for this data set and kind of split, such as ``fixed`` for ``fixed-3``."""
+    kind = model_entry(name).load()
+    family = re.sub(r"-\d+$", "", split)
+    found: Recipe = next(
+        (kind.recipes[key] for key in (f"{dataset}/{family}", dataset) if key in kind.recipes), kind.recipe
+    )
+    return found

@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gssc.config import ModelConfig
 from gssc.features import RowLinear, Rows
 from gssc.models.blocks import Block
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
+from gssc.settings import setting
 
 if TYPE_CHECKING:
     from gssc.train.batches import EdgeBatch
+
+
+@dataclass
+class STRContrastSettings:
+    """STR-Contrast, the MLP that is trained and later deployed (Sec. III-C of the paper).
+
+    Args:
+        name: of the model; other models have other settings, see ``gssc train --model NAME --help``.
+        hidden: width F of every hidden layer.
+        layers: number of hidden layers L; the deployed model is L + 1 matrix products.
+        dropout: share of hidden units dropped in training, in steps of 1/256.
+        activation: ``leaky_relu`` (released program) or ``relu`` (text).
+        block: ``norm_first`` is batch norm, activation, dropout (released program);
+            ``activation_first`` is activation, batch norm, dropout (text).
+        head_blocks: ``separate`` gives each of the two heads a last block of its own (released program),
+            ``shared`` one block before two linear heads (text).
+        norm_over: batch norm over each ``role`` of rows on its own (endpoints, mixed points, negatives), or over
+            the whole ``batch`` at once.
+        mix_at: where an edge's two ends are mixed (Eq. 8): ``first`` pre-activation (released program) or
+            ``last`` hidden layer (text).
+        mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
+            shared vector on the mixed layer, both directions of an edge on their own), ``random`` (uniform), ``off``
+            (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
+        mix_hidden: width of that net; 256 in the released program.
+        mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
+    """
+
+    name: Literal["str_contrast"] = "str_contrast"
+    hidden: int = setting(256, low=1, high=2**20)
+    layers: int = setting(2, low=1, high=1000)
+    dropout: float = setting(0.5, low=0, high=0.99)
+    activation: Literal["leaky_relu", "relu"] = "leaky_relu"
+    block: Literal["norm_first", "activation_first"] = "norm_first"
+    head_blocks: Literal["separate", "shared"] = "separate"
+    norm_over: Literal["role", "batch"] = "role"
+    mix_at: Literal["first", "last"] = "first"
+    mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
+    mix_hidden: int = setting(64, low=1, high=2**20)
+    mix_floor: float = setting(0.8, low=0, high=1)
 
 
 @dataclass
@@ -57,26 +97,38 @@ class STRContrast(nn.Module):
 
     .. math:: g_{i \to j} = g(\beta h_j + (1 - \beta) h_i), \quad \beta = \mathrm{sigmoid}(a^T [h_i \| h_j])
 
-    Training sees :class:`~gssc.train.batches.EdgeBatch` only; prediction needs a feature row and nothing else.
+    Training compares the pairs of an :class:`~gssc.train.batches.EdgeBatch`; prediction needs a feature row and nothing
+    else. As in any torch module, ``train()`` and ``eval()`` decide about batch statistics and dropout.
 
     Args:
         inputs: number of features d.
         outputs: number of classes (or binary tasks) C.
-        config: see :class:`gssc.config.ModelConfig`.
+        config: see :class:`STRContrastSettings`.
+        rng: draws dropout masks and random betas on a CPU; a fresh one if left out.
+        plain: compute everything with ordinary torch, as on devices other than a CPU.
     """
 
+    Settings: ClassVar[type] = STRContrastSettings
     passes_messages: ClassVar[bool] = False
     learns_from_edges: ClassVar[bool] = True
 
-    def __init__(self, inputs: int, outputs: int, config: ModelConfig):
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        config: STRContrastSettings,
+        rng: np.random.Generator | None = None,
+        plain: bool = False,
+    ):
         super().__init__()
-        self.config = config
+        self.config, self.rng = config, rng or np.random.default_rng()
         width = config.hidden
+        block = partial(Block, width, config, self.rng, plain)
         self.first = RowLinear(inputs, width)
-        self.blocks = nn.ModuleList(Block(width, config) for _ in range(config.layers - 1))
+        self.blocks = nn.ModuleList(block() for _ in range(config.layers - 1))
         self.linears = nn.ModuleList(nn.Linear(width, width) for _ in range(config.layers - 1))
-        self.predict_block = Block(width, config)
-        self.contrast_block = Block(width, config) if config.head_blocks == "separate" else self.predict_block
+        self.predict_block = block()
+        self.contrast_block = block() if config.head_blocks == "separate" else self.predict_block
         self.predict_head = nn.Linear(width, outputs)
         self.contrast_head = nn.Linear(width, outputs)
         if config.mix_by == "own_net":
@@ -96,57 +148,51 @@ class STRContrast(nn.Module):
         groups: list[dict[str, Any]] = [{"params": [named[name] for name in named if name not in mixing]}]
         return groups + ([{"params": [named[name] for name in mixing], "lr": mix_lr}] if mixing else [])
 
-    def forward(self, batch: EdgeBatch, rng: np.random.Generator) -> PairLogits:
+    def forward(self, rows: Rows) -> Tensor:
+        """y of feature rows with no graph in sight, [n, C]."""
+        hidden = self.first(rows).unsqueeze(0)
+        for block, linear in zip(self.blocks, self.linears, strict=True):
+            hidden = linear(block(hidden, tracked=1))
+        hidden = self.predict_block(hidden, tracked=1)
+        return scores(self.predict_head, hidden)[0] if self.training else self.predict_head(hidden)[0]
+
+    def compare(self, batch: EdgeBatch) -> PairLogits:
         """y and z of everything a batch of pairs compares; rows stand by role, see :func:`gather_and_mix`."""
         roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
         rows, positions = self.first(batch.rows), torch.cat(roles)
         mix_first, one_block = self.config.mix_at == "first", self.config.head_blocks == "shared"
         if mix_first:
-            beta = self._beta(rows, batch, rng, positions[: 2 * len(batch)].view(2, -1))
+            beta = self._beta(rows, batch, positions[: 2 * len(batch)].view(2, -1))
             hidden = gather_and_mix(rows, positions, beta)
         else:
             hidden = rows.index_select(0, positions).view(len(roles), len(batch), -1)
         for block, linear in zip(self.blocks, self.linears, strict=True):
-            hidden = linear(block(hidden, rng, tracked=2))
+            hidden = linear(block(hidden, tracked=2))
         if not mix_first:
-            hidden = self.predict_block(hidden, rng, tracked=2) if one_block else hidden
+            hidden = self.predict_block(hidden, tracked=2) if one_block else hidden
             ends, drawn = hidden.split([2, len(roles) - 2])
-            hidden = torch.cat([ends, mix_ends(ends, self._beta(ends, batch, rng)), drawn])
+            hidden = torch.cat([ends, mix_ends(ends, self._beta(ends, batch)), drawn])
         # In-batch negatives are the targets, which stand right before the mixed points.
         ends, sides = windows(hidden, 2, 1 if batch.negatives_in_batch else 2)
         if mix_first or not one_block:
-            ends, sides = self.predict_block(ends, rng, tracked=2), self.contrast_block(sides, rng)
+            ends, sides = self.predict_block(ends, tracked=2), self.contrast_block(sides)
         return pair_logits(scores(self.predict_head, ends), scores(self.contrast_head, sides), batch)
 
-    def _beta(self, rows: Tensor, batch: EdgeBatch, rng: np.random.Generator, ends: Tensor | None = None) -> Tensor:
+    def _beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None = None) -> Tensor:
         """beta' of Eq. 8 in both directions, [2, B]; ``ends`` tells which rows are ends, if they are not all."""
         floor = self.config.mix_floor
-        return floor + (1 - floor) * self._free_beta(rows, batch, rng, ends)
+        return floor + (1 - floor) * self._free_beta(rows, batch, ends)
 
-    def _free_beta(self, rows: Tensor, batch: EdgeBatch, rng: np.random.Generator, ends: Tensor | None) -> Tensor:
+    def _free_beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None) -> Tensor:
         if self.config.mix_by == "own_net":
             return self.mix(batch).expand(2, -1)
         if self.config.mix_by == "off":
             return rows.new_ones(2, len(batch))
         if self.config.mix_by == "random":
-            return torch.from_numpy(rng.random((2, len(batch)), dtype=np.float32))
+            return torch.from_numpy(self.rng.random((2, len(batch)), dtype=np.float32)).to(rows.device)
         scores = rows @ self.mix_vector.weight.view(2, -1).T  # in the role of i and in that of j, [..., 2]
         scores = scores if ends is None else scores[ends]
         return torch.sigmoid(scores[..., 0] + scores[..., 1].flip(0))
-
-    def predict(self, rows: Rows) -> Tensor:
-        """y of feature rows with no graph in sight, [n, C]."""
-        return self.predict_head(self._embed(rows, None))[0]
-
-    def node_logits(self, rows: Rows, rng: np.random.Generator) -> Tensor:
-        """y of feature rows in training mode (batch statistics, dropout), [n, C]."""
-        return scores(self.predict_head, self._embed(rows, rng))[0]
-
-    def _embed(self, rows: Rows, rng: np.random.Generator | None) -> Tensor:
-        hidden = self.first(rows).unsqueeze(0)
-        for block, linear in zip(self.blocks, self.linears, strict=True):
-            hidden = linear(block(hidden, rng, tracked=1))
-        return self.predict_block(hidden, rng, tracked=1)
 
     @torch.no_grad()
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -164,7 +210,7 @@ class STRContrast(nn.Module):
             else:
                 weight, bias = maps[place + 1]
                 maps[place + 1] = weight * factor, bias + weight @ offset
-        return [(weight.numpy().copy(order="C"), bias.numpy().copy()) for weight, bias in maps]
+        return [(weight.cpu().numpy().copy(order="C"), bias.cpu().numpy().copy()) for weight, bias in maps]
 
 
 def scores(head: nn.Linear, hidden: Tensor) -> Tensor:

@@ -11,9 +11,10 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from gssc.config import Config, Settings, parse_config, parse_yaml
+from gssc.config import DEFAULT_MODEL, Config, RunConfig, merged_settings, parse_config
 from gssc.errors import GsscError
 from gssc.names import nearest
+from gssc.settings import Settings, parse_yaml
 
 PRESETS = ("default", "paper", "reference")
 
@@ -38,15 +39,49 @@ def recipe_name(dataset: str | None, split: str | None = None) -> str | None:
     return next((name for name in (f"{dataset}-{family}", dataset) if name in recipe_names()), None)
 
 
-def recipe_settings(dataset: str | None, split: str | None = None) -> Settings:
-    """The best known settings of a data set, shipped with the package; nothing where there are none."""
+def recipe_settings(dataset: str | None, split: str | None = None, model: str = DEFAULT_MODEL) -> Settings:
+    """The best known settings of a model for a data set, shipped with the package.
+
+    For GSSC they come from the recipe files, and there are none for data sets without one. For models it is compared
+    with they come from the model's class.
+    """
+    if model != DEFAULT_MODEL:
+        return _rival_settings(dataset, split, model)
     name = recipe_name(dataset, split)
     return _shipped_yaml(f"{name}.yaml")["settings"] if name else {}
 
 
+def _rival_settings(dataset: str | None, split: str | None, model: str) -> Settings:
+    from gssc.models.registry import recipe_of  # needs torch
+
+    settings = recipe_of(model, dataset or "", split or "").settings()
+    return {**settings, "model": {"name": model, **settings["model"]}}
+
+
 def recipe(dataset: str, split: str | None = None) -> Config:
     """The Config that ``gssc train DATASET`` uses."""
-    return parse_config(recipe_settings(dataset, split), {"data": {"dataset": dataset, "split": split}})
+    config = config_for(DEFAULT_MODEL, dataset, split, {"data": {"dataset": dataset, "split": split}})
+    assert isinstance(config, Config)
+    return config
+
+
+def config_for(model: str, dataset: str | None, split: str | None, *typed: Settings) -> RunConfig:
+    """The settings of a model on a data set: its recipe, under what was typed.
+
+    Where another sparsifier is named than that of the recipe, of the recipe's sparsifier settings only those stay that
+    the other one has, too.
+    """
+    return parse_config(suited(recipe_settings(dataset, split, model), *typed), *typed)
+
+
+def suited(settings: Settings, *typed: Settings) -> Settings:
+    """Settings of a recipe or preset without those of its sparsifier that the sparsifier of later layers lacks."""
+    name = merged_settings(*typed).get("sparsifier", {}).get("name")
+    if name is None or "sparsifier" not in settings:
+        return settings
+    from gssc.sparsify.registry import relevant_settings  # needs torch
+
+    return {**settings, "sparsifier": relevant_settings(name, settings["sparsifier"])}
 
 
 def recipe_file(dataset: str) -> Settings:

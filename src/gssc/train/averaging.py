@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
@@ -37,3 +37,13 @@ class AveragedModel(Generic[Model]):
         for average, now in pairs:
             if average.is_floating_point():
                 average.lerp_(now, 1 - decay)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The average and the steps it has taken in; without an average, only the steps."""
+        return {"steps": self.steps, "model": self.model.state_dict() if self.decay else None}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        self.steps = state["steps"]
+        if self.decay:
+            self.model.load_state_dict(state["model"])

@@ -16,47 +16,67 @@ from torch import Tensor, nn
 from gssc.errors import GsscError
 from gssc.files import atomic_write, require_regular
 
-State = dict[str, dict[str, Tensor]]
+State = dict[str, Any]  # nested dicts and lists of tensors and of plain values that JSON can hold
 
 
-def save_checkpoint(path: Path, tensors: State, notes: dict[str, Any]) -> None:
-    """Write named groups of tensors and JSON-able notes as one file, with a digest over both."""
-    flat = {f"{group}/{name}": value.contiguous() for group, named in tensors.items() for name, value in named.items()}
-    text = json.dumps(notes)
+def save_checkpoint(path: Path, state: State) -> None:
+    """Write a nested state as one file, with a digest over tensors and everything else."""
+    tensors: dict[str, Tensor] = {}
+    outline = json.dumps(_outline(state, tensors))
     with atomic_write(path) as temporary:
-        temporary.write_bytes(save(flat, metadata={"notes": text, "digest": _digest(flat, text)}))
+        temporary.write_bytes(save(tensors, metadata={"outline": outline, "digest": _digest(tensors, outline)}))
 
 
-def load_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
+def load_checkpoint(path: Path) -> State:
     """Read back what :func:`save_checkpoint` wrote; raises :class:`GsscError` if any bit of it has changed."""
-    tensors: State = {}
     try:
         require_regular(path)
         with safe_open(path, framework="pt") as file:
             written = file.metadata() or {}
-            flat = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
         if "digest" not in written:
             raise ValueError("it has no digest: another version of gssc wrote it")
-        if _digest(flat, written["notes"]) != written["digest"]:
+        if _digest(tensors, written["outline"]) != written["digest"]:
             raise ValueError("its digest differs: the file was damaged")
-        notes = json.loads(written["notes"])
-        if not isinstance(notes, dict):
-            raise TypeError("its notes are not a JSON object")
-        for key, value in flat.items():
-            group, name = key.split("/", 1)
-            tensors.setdefault(group, {})[name] = value
+        state: State = _filled(json.loads(written["outline"]), tensors)
+        if not isinstance(state, dict):
+            raise TypeError("it does not hold a state")
     except Exception as error:
         raise GsscError(
             f"{path} is not a checkpoint that can be read ({' '.join(str(error).split())}); start over with --overwrite"
         ) from error
-    return tensors, notes
+    return state
 
 
-def _digest(flat: dict[str, Tensor], notes: str) -> str:
-    """SHA-256 over names, types, shapes and bytes of all tensors, and over the notes."""
-    digest = hashlib.sha256(notes.encode())
-    for key in sorted(flat):
-        value = flat[key]
+def _outline(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """The state with every tensor replaced by a number and put aside. Dicts become pairs, so keys keep their type."""
+    if isinstance(value, Tensor):
+        number = str(len(tensors))
+        tensors[number] = value.detach().contiguous().clone()  # the format refuses shared memory
+        return {"tensor": number}
+    if isinstance(value, dict):
+        return {"dict": [[key, _outline(inner, tensors)] for key, inner in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"list": [_outline(inner, tensors) for inner in value]}
+    return value
+
+
+def _filled(outline: Any, tensors: dict[str, Tensor]) -> Any:
+    if not isinstance(outline, dict):
+        return outline
+    ((kind, content),) = outline.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "dict":
+        return {key: _filled(inner, tensors) for key, inner in content}
+    return [_filled(inner, tensors) for inner in content]
+
+
+def _digest(tensors: dict[str, Tensor], outline: str) -> str:
+    """SHA-256 over names, types, shapes and bytes of all tensors, and over the outline."""
+    digest = hashlib.sha256(outline.encode())
+    for key in sorted(tensors):
+        value = tensors[key]
         digest.update(f"\0{key} {value.dtype} {list(value.shape)}\0".encode())
         digest.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
     return digest.hexdigest()
@@ -65,21 +85,6 @@ def _digest(flat: dict[str, Tensor], notes: str) -> str:
 def module_state(module: nn.Module) -> dict[str, Tensor]:
     """A copy of a module's weights and buffers."""
     return {name: value.clone() for name, value in module.state_dict().items()}
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Adam's moments and step counts as named tensors."""
-    state = optimizer.state_dict()["state"]
-    return {f"{index}.{name}": value.clone() for index, entry in state.items() for name, value in entry.items()}
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Give an optimiser the moments of :func:`optimizer_state` back."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        index, name = key.split(".", 1)
-        state.setdefault(int(index), {})[name] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def rng_state(rng: np.random.Generator) -> Any:

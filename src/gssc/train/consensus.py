@@ -9,28 +9,34 @@ nor the released program has this step; the presets ``paper`` and ``reference`` 
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
+
+from gssc.tasks import Task
 
 
 class Consensus:
     """Running mean of predictions, and the soft labels it gives once smoothed over the graph.
 
     Args:
+        task: what is predicted.
         edges: undirected edges of the training graph, [2, E].
         labels: training labels, -1 or NaN where unknown, [N] or [N, T]; known ones stay what they are.
         decay: of the running mean, per epoch.
         steps: rounds of averaging over neighbours.
     """
 
-    def __init__(self, edges: np.ndarray, labels: Tensor, decay: float, steps: int):
-        self.edges, self.labels, self.decay, self.steps = edges, labels, decay, steps
+    def __init__(self, task: Task, edges: np.ndarray, labels: Tensor, decay: float, steps: int):
+        self.task, self.edges, self.labels, self.decay, self.steps = task, edges, labels, decay, steps
         self.total: Tensor | None = None  # decayed sum of probabilities, [N, C]
         self.weight = 0.0  # decayed count of epochs
-        self.kept: Tensor | None = None  # the mean that validation likes best, [N, C]
-        self.merit = 0.0  # what validation says of it
+        self.kept: Tensor | None = None  # the mean with the highest validation score, [N, C]
+        self.merit = -math.inf  # its validation score
 
     def take_in(self, probabilities: Tensor) -> None:
         """Add one epoch's probabilities [N, C]."""
@@ -50,32 +56,21 @@ class Consensus:
 
     def soft_labels(self) -> Tensor:
         """The mean, known labels put in, averaged over neighbours in proportion to their agreement, [N, C]."""
-        soft = self._with_known(self.mean() if self.kept is None else self.kept)
-        walk = walk_matrix(self.edges, agreement(soft, self.edges, self.multilabel), len(soft))
+        soft = self.task.with_known(self.mean() if self.kept is None else self.kept, self.labels)
+        agreement = self.task.soft_agreement(soft, *torch.from_numpy(self.edges))
+        walk = walk_matrix(self.edges, agreement.numpy(), len(soft))
         for _ in range(self.steps):
             spread = torch.from_numpy(walk @ soft.numpy())
-            soft = self._with_known(spread if self.multilabel else spread / spread.sum(1, keepdim=True))
+            soft = self.task.with_known(self.task.rescaled(spread), self.labels)
         return soft
 
-    @property
-    def multilabel(self) -> bool:
-        return self.labels.ndim == 2
+    def state_dict(self) -> dict[str, Any]:
+        """The running mean and the one that is kept."""
+        return {"total": self.total, "weight": self.weight, "kept": self.kept, "merit": self.merit}
 
-    def _with_known(self, soft: Tensor) -> Tensor:
-        if self.multilabel:
-            return torch.where(self.labels.isnan(), soft, self.labels)
-        known = self.labels >= 0
-        soft = soft.clone()
-        soft[known] = torch.nn.functional.one_hot(self.labels[known], soft.shape[1]).to(soft.dtype)
-        return soft
-
-
-def agreement(probabilities: Tensor, edges: np.ndarray, multilabel: bool) -> np.ndarray:
-    """The chance that two ends draw the same label from their probabilities, [E]; for tasks, the mean over them."""
-    first, second = probabilities[torch.from_numpy(edges)]
-    if multilabel:
-        return (first * second + (1 - first) * (1 - second)).mean(1).numpy()
-    return (first * second).sum(1).numpy()
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        self.total, self.weight, self.kept, self.merit = (state[name] for name in ("total", "weight", "kept", "merit"))
 
 
 def walk_matrix(edges: np.ndarray, weights: np.ndarray, num_nodes: int) -> sp.csr_matrix:

@@ -1,63 +1,114 @@
-"""Distillation: train a teacher that passes messages, then an MLP on its answers."""
+"""Distillation: train a teacher that passes messages, then an MLP on its predictions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
-from gssc.config import SparsifierConfig
+from gssc.config import DistillConfig, RivalConfig, parse_config
+from gssc.deploy import DeployedModel
 from gssc.graph import Graph
-from gssc.models.base import Recipe
 from gssc.models.glnn import GLNN
-from gssc.train import supervised
-from gssc.train.outcome import Outcome
-from gssc.train.supervised import OnEpoch, SupervisedTraining
+from gssc.models.registry import recipe_of
+from gssc.sparsify.registry import sparsifier_settings
+from gssc.train.checkpoint import State
+from gssc.train.supervised import SupervisedTraining
+from gssc.train.training import Epoch, Outcome, Step, Training
 
 
-def fit_model(
-    name: str,
-    graph: Graph,
-    sparsifier: SparsifierConfig | None = None,
-    seed: int = 0,
-    recipe: Recipe | None = None,
-    on_epoch: OnEpoch | None = None,
-    max_epochs: int = 0,
-) -> Outcome:
-    """Train the model's teacher under the sparsifier, then the model.
+class DistillTraining(Training):
+    """A student that learns from a teacher; both are supervised trainings. The sparsifier acts on the teacher.
+
+    The teacher has the settings of its own paper for this data set. It gets what training may see as its whole graph:
+    otherwise, in the inductive setting, its predictions for seen nodes would carry features of test nodes over edges.
 
     Args:
-        name: of the student, see :mod:`gssc.models.registry`.
         graph: the problem. Teacher and student see only :meth:`~gssc.graph.Graph.training_view` of it.
-        sparsifier: settings of the sparsifier, which acts on the teacher; none if left out.
-        seed: of both.
-        recipe: settings of the student; the teacher has those of its own paper.
-        on_epoch: called with every epoch of the student.
-        max_epochs: at most this many for each of the two, if not 0.
-
-    Returns:
-        The student's outcome, with the seconds of both and the edges of the teacher.
+        config: settings of the student, of the sparsifier, and the seed of both.
     """
-    recipe = (recipe or supervised.recipe_for(name, graph.name, graph.split)).at_most(max_epochs)
-    student = SupervisedTraining(name, graph, None, seed, recipe)
-    assert isinstance(student.model, GLNN)
-    # The teacher is given what training may see as its whole graph: else, in the inductive setting, its answers about
-    # seen nodes would carry features of test nodes over their edges.
-    seen, _ = graph.training_view()
-    teacher = supervised.fit_model(student.model.teacher, seen, sparsifier, seed, max_epochs=max_epochs)
-    student.model.learn_from(torch.from_numpy(teacher.scores))
-    outcome = student.fit(on_epoch)
-    return replace(
-        outcome,
-        seconds=teacher.seconds + outcome.seconds,
-        edges_kept=teacher.edges_kept,
-        edges_total=teacher.edges_total,
-    )
+
+    Settings = DistillConfig
+    config: DistillConfig
+
+    def __init__(self, graph: Graph, config: DistillConfig):
+        super().__init__(graph, config)
+        alone = replace(config, sparsifier=sparsifier_settings("none")())
+        self.student = SupervisedTraining(graph, alone)
+        self.teacher = SupervisedTraining(self.seen, teacher_config(graph, config))
+
+    def epochs(self) -> Iterator[Epoch]:
+        """The teacher's epochs, then the student's, numbered on."""
+        if not self.student.epoch:
+            for record in self.teacher.epochs():
+                yield replace(record, phase="teacher", best=False)
+        self._teach()
+        for record in self.student.epochs():
+            yield self._numbered(record)
+
+    def _teach(self) -> None:
+        assert isinstance(self.student.model, GLNN)
+        self.student.model.learn_from(torch.from_numpy(self.teacher.outcome().scores))
+
+    def _numbered(self, record: Epoch) -> Epoch:
+        seconds = self.teacher.seconds + record.seconds
+        return replace(record, phase="student", epoch=self.teacher.epoch + record.epoch, seconds=seconds)
+
+    def state_dict(self) -> State:
+        """Of both trainings."""
+        return {name: part.state_dict() for name, part in self.components().items()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        for name, part in self.components().items():
+            part.load_state_dict(state[name])
+        if self.student.epoch:  # then the teacher has ended
+            self.teacher.restore_best(self.teacher.best.weights)
+
+    def components(self) -> dict[str, Any]:
+        """Both trainings."""
+        return {"teacher": self.teacher, "student": self.student}
+
+    def steps(self) -> Iterator[Step]:
+        """Those of the student."""
+        return self.student.steps()
+
+    def kept_weights(self) -> State:
+        """Those of the student."""
+        return self.student.kept_weights()
+
+    def restore_best(self, weights: State) -> None:
+        """Put the student's kept weights in place."""
+        self.student.restore_best(weights)
+
+    def outcome(self) -> Outcome:
+        """The student's, with the seconds of both and the edges of the teacher."""
+        teacher, student = self.teacher.outcome(), self.student.outcome()
+        return replace(
+            student,
+            kept=self._numbered(student.kept),
+            seconds=teacher.seconds + student.seconds,
+            edges_kept=teacher.edges_kept,
+            edges_total=teacher.edges_total,
+        )
+
+    def deployed(self) -> DeployedModel:
+        """The student as a plain MLP."""
+        return self.student.deployed()
+
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """The edges the teacher was trained on and the keep probability of each."""
+        edges, trust = self.teacher.edge_trust()
+        return self.seen_nodes[edges], trust
 
 
-def settings_of(name: str, dataset: str, split: str, sparsifier: SparsifierConfig, seed: int) -> dict[str, Any]:
-    """Everything but data and code that determines the result, as plain values: the student's, and the teacher's."""
-    student = supervised.settings_of(name, dataset, split, sparsifier, seed)
-    teacher = student["recipe"]["model"].get("teacher", GLNN.teacher)
-    return {**student, "teacher": supervised.settings_of(teacher, dataset, split, sparsifier, seed)["recipe"]}
+def teacher_config(graph: Graph, config: DistillConfig) -> RivalConfig:
+    """Settings of the teacher: its recipe for this graph, with the student's sparsifier, seed and limit of epochs."""
+    name = config.teacher.name
+    made = parse_config({"model": {"name": name}}, recipe_of(name, graph.name, graph.split).settings())
+    assert isinstance(made, RivalConfig)
+    train = replace(made.train, seed=config.train.seed, threads=config.train.threads)
+    return replace(made, sparsifier=config.sparsifier, train=train).shortened(config.teacher.max_epochs)

@@ -6,30 +6,30 @@ source i, index 1 the target j.
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gssc.tasks import Task
+
 
 def pair_smoothness(
+    task: Task,
     endpoint_logits: Tensor,
     mixed_logits: Tensor,
     negative_logits: Tensor | None,
     negative_weight: float = 1.0,
     bounded: bool = True,
-    multilabel: bool = False,
 ) -> Tensor:
     """l_ij of Eq. 9 for every pair of a batch, in the sampled form of Eq. 11; D is the mean squared error.
 
     Args:
+        task: what is predicted.
         endpoint_logits: y of both ends, [2, B, C].
         mixed_logits: z of the points i->j and j->i, [2, B, C].
         negative_logits: z of one sampled node a pair, [B, C]; None for no negatives.
         negative_weight: weight of the negative term.
         bounded: compare probabilities, not logits, with the negatives.
-        multilabel: the probabilities are those of separate binary tasks, not of classes.
 
     Returns:
         One value a pair, [B].
@@ -39,15 +39,14 @@ def pair_smoothness(
         return pull
     if bounded:
         # Classes before pairs: torch's softmax is many times slower along a short last axis.
-        to_probability = torch.sigmoid if multilabel else partial(torch.softmax, dim=-2)
-        endpoint_logits, negative_logits = to_probability(endpoint_logits.mT), to_probability(negative_logits.mT)
-        return pull - negative_weight * (endpoint_logits - negative_logits).square().mean(-2).sum(0)
+        ends, negatives = (task.probabilities(logits.mT, dim=-2) for logits in (endpoint_logits, negative_logits))
+        return pull - negative_weight * (ends - negatives).square().mean(-2).sum(0)
     push = (endpoint_logits - negative_logits).square().mean(-1).sum(0)
     return pull - negative_weight * push
 
 
 def classification(
-    endpoint_logits: Tensor, mixed_logits: Tensor, labels: Tensor, class_weight: Tensor | None = None
+    task: Task, endpoint_logits: Tensor, mixed_logits: Tensor, labels: Tensor, class_weight: Tensor | None = None
 ) -> Tensor:
     """Eq. 12: cross entropy of labelled endpoints on y, and of the neighbour side z against the endpoint's label.
 
@@ -56,37 +55,13 @@ def classification(
     in a batch then weigh as much as many.
 
     Args:
+        task: what is predicted.
         endpoint_logits: y of both ends, [2, B, C].
         mixed_logits: z of the neighbour side of each end, [2, B, C].
         labels: class of each end, -1 where unknown, [2, B]; or multi-label targets, NaN where missing, [2, B, C].
         class_weight: weight of each class, [C]; ignored for multi-label targets.
     """
-    if labels.dtype.is_floating_point:
-        known = ~labels.isnan()
-        if not known.any():
-            return endpoint_logits.sum() * 0
-        targets = labels[known]
-        logits = (endpoint_logits[known], mixed_logits[known])
-        return 2 * sum(
-            (F.binary_cross_entropy_with_logits(side, targets) for side in logits), start=targets.new_zeros(())
-        )
-    known = labels >= 0
-    if not known.any():
-        return endpoint_logits.sum() * 0
-    targets = labels[known]
-    return 2 * (
-        F.cross_entropy(endpoint_logits[known], targets, class_weight)
-        + F.cross_entropy(mixed_logits[known], targets, class_weight)
-    )
-
-
-def towards(
-    logits: Tensor, soft_labels: Tensor, multilabel: bool = False, class_weight: Tensor | None = None
-) -> Tensor:
-    """Cross entropy of logits [n, C] against soft labels [n, C]; ``class_weight`` [C] is for classes, not for tasks."""
-    if multilabel:
-        return F.binary_cross_entropy_with_logits(logits, soft_labels)
-    return F.cross_entropy(logits, soft_labels, class_weight)
+    return 2 * (task.loss(endpoint_logits, labels, class_weight) + task.loss(mixed_logits, labels, class_weight))
 
 
 def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num_classes: int) -> Tensor:
@@ -149,17 +124,3 @@ def masked_smoothness(weights: Tensor, pair_losses: Tensor) -> Tensor:
     two alike rows hardly falls below one half. Bounded negatives can make the loss of a good edge negative.
     """
     return (weights * pair_losses).mean()
-
-
-def pseudo_label_agreement(logits: Tensor, sources: Tensor, targets: Tensor, multilabel: bool) -> Tensor:
-    """How far the two ends of each edge agree, in [0, 1]: the indicator of Eq. 16.
-
-    Classes: 1 where the predicted classes are the same. Multi-label targets have no single pseudo-label: there the
-    agreement is the share of tasks on which both ends get the same binary prediction, which is the indicator
-    itself when there is one task.
-    """
-    if multilabel:
-        positive = logits > 0
-        return (positive[sources] == positive[targets]).float().mean(1)
-    predicted = logits.argmax(1)
-    return (predicted[sources] == predicted[targets]).float()

@@ -27,7 +27,7 @@ def training_way(model: str, sparsifier: str) -> str | None:
         raise GsscError(f"{model} never looks at edges, so {sparsifier} cannot change it: use {model} with none")
     if not ways:
         return None
-    if entry.loop == "spread":
+    if entry.loop == "gssc.train.spread":
         raise GsscError(
             f"{model} has no gradient and no epochs, so {sparsifier} has nothing to learn from: use a sparsifier that "
             "is not trained, such as drop_edge or spectral"

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from gssc.train.checkpoint import State
 
 
 @dataclass
 class Epoch:
-    """What happened in one epoch. Test accuracy and true homophily are for analysis only: nothing is chosen by them."""
+    """What happened in one epoch. Test score and true homophily are for analysis only: nothing is chosen by them.
+
+    Scores are by the metric of the task: accuracy for classes, ROC-AUC for multi-label targets.
+    """
 
     epoch: int
-    phase: str  # "warm-up", "alternate" or "consolidate"; "supervised" for the models GSSC is compared with
+    phase: str  # "warm-up", "alternate", "consolidate"; "supervised", "teacher", "student" or "spread" for rivals
     smoothness_loss: float = 0.0
     classification_loss: float = 0.0
     center_loss: float = 0.0
     sparsifier_loss: float = 0.0
-    train_accuracy: float = math.nan
-    val_accuracy: float = math.nan
+    train_score: float = math.nan
+    val_score: float = math.nan
     val_loss: float = math.nan
-    test_accuracy: float = math.nan
-    edges_kept: int = 0  # directed pairs in the sampled subgraph
+    test_score: float = math.nan
+    edges_kept: int = 0  # undirected edges in the sampled subgraph, in at least one direction
     homophily: float = math.nan  # of the sampled subgraph, under true labels
     pseudo_homophily: float = math.nan  # the same under pseudo-labels
     seconds: float = 0.0
@@ -63,6 +66,16 @@ class BestEpoch:
         """Whether there has been no better epoch for ``patience`` epochs."""
         return self.validation and self.epochs_since >= self.patience
 
+    def state_dict(self) -> State:
+        """The kept record and weights, and how long ago they were kept."""
+        record = asdict(self.record) if self.record else None
+        return {"record": record, "weights": self.weights, "epochs_since": self.epochs_since}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        self.record = Epoch(**state["record"]) if state["record"] else None
+        self.weights, self.epochs_since = state["weights"], state["epochs_since"]
+
     def _merit(self, record: Epoch) -> tuple[float, ...]:
-        accuracy, loss = (-math.inf if math.isnan(x) else x for x in (record.val_accuracy, -record.val_loss))
-        return (loss,) if self.select == "loss" else (accuracy, loss)
+        score, loss = (-math.inf if math.isnan(x) else x for x in (record.val_score, -record.val_loss))
+        return (loss,) if self.select == "loss" else (score, loss)

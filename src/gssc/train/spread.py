@@ -1,9 +1,8 @@
-"""Label spreading over a graph: no epochs, one choice (alpha) made by validation accuracy."""
+"""Label spreading over a graph: no epochs of updates, one choice (alpha) made by the validation score."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import asdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,91 +10,108 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from gssc.config import SparsifierConfig
+from gssc.config import RivalConfig
+from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
-from gssc.evaluate.metrics import accuracy
 from gssc.features import FeatureTable
 from gssc.graph import Graph
-from gssc.models.base import Recipe
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
-from gssc.train.outcome import Outcome
+from gssc.train.checkpoint import State
 from gssc.train.pairing import training_way
-from gssc.train.supervised import OnEpoch
+from gssc.train.process import computing
+from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, scored, training_labels
 
 
-def fit_model(
-    name: str,
-    graph: Graph,
-    sparsifier: SparsifierConfig | None = None,
-    seed: int = 0,
-    recipe: Recipe | None = None,
-    on_epoch: OnEpoch | None = None,
-    max_epochs: int = 0,
-) -> Outcome:
-    """Spread training labels with several alphas on what training may see, and with the best one on the whole graph.
+class SpreadTraining(Training):
+    """Spreads training labels with several alphas on what training may see, and with the best one on the whole graph.
+
+    Each alpha is one step. Alpha is chosen on the edges that the sparsifier samples; prediction uses those it settles
+    on. In the inductive setting test nodes join once alpha is chosen; in cold-start they have no edges, and get the
+    shares of the classes among the training labels.
 
     Args:
-        name: of the model, see :mod:`gssc.models.registry`.
-        graph: the problem. In the inductive setting test nodes join once alpha is chosen; in cold-start they have no
-            edges, and get the shares of the classes among the training labels.
-        sparsifier: settings of a sparsifier that needs no training; none if left out. Alpha is chosen on the edges it
-            samples, prediction uses those it settles on.
-        seed: of the sparsifier; spreading itself leaves nothing to chance.
-        recipe: its ``model`` may hold ``alpha``, which is then not chosen.
-        on_epoch, max_epochs: without effect, as there are no epochs.
+        graph: the problem, with one class per node.
+        config: all settings. ``config.model.alpha``, unless 0, is used as it is.
     """
-    settings = sparsifier or SparsifierConfig(name="none")
-    training_way(name, settings.name)  # refuses a sparsifier that would have to learn
-    if graph.is_multilabel:
-        raise GsscError(f"{name} spreads one class a node; {graph.name} has multi-label targets")
-    kind = model_entry(name).load()
-    arguments = dict((recipe or kind.recipe).model)
-    chosen = arguments.pop("alpha", None)
-    alphas = kind.alphas if chosen is None else (chosen,)
-    seen, seen_nodes = graph.training_view()
-    rng = np.random.Generator(np.random.SFC64(seed))
 
-    started = time.perf_counter()
-    rows = FeatureTable(seen.features, "row").all()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        edges = torch.from_numpy(seen.edges)
-        picker = sparsifier_class(settings.name)(rows, edges, settings, rng)
-        sampled = adjacency(picker.edges, picker.sample(rng).detach(), seen.num_nodes)
-        trusted, kept = picker.settle(rows, edges, torch.arange(seen.num_nodes))
-        everywhere = adjacency(trusted, kept, seen.num_nodes)
+    Settings = RivalConfig
+    config: RivalConfig
+    counters = (*Training.counters, "alpha")
+
+    def __init__(self, graph: Graph, config: RivalConfig):
+        super().__init__(graph, config)
+        settings = config.sparsifier
+        training_way(config.model.name, settings.name)  # refuses a sparsifier that would have to learn
+        if not self.task.has_classes:
+            raise GsscError(f"{config.model.name} spreads one class per node; {graph.name} has multi-label targets")
+        self.kind = model_entry(config.model.name).load()
+        self.arguments = config.model.arguments()
+        fixed = self.arguments.pop("alpha")
+        usual, rest = self.kind().alpha, self.kind.alphas if len(graph.val) else ()
+        # Of equally good alphas the first is kept.
+        self.alphas = (fixed,) if fixed else (usual, *(alpha for alpha in rest if alpha != usual))
+        self.alpha = self.alphas[0]  # of the latest step
+        with computing(config.train.threads), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.train.seed)
+            table = FeatureTable(self.seen.features, config.train.normalize)
+            self.rows, self.scaling = table.all(), table.scaling
+            edges = torch.from_numpy(self.seen.edges)
+            self.sparsifier = sparsifier_class(settings.name)(self.rows, edges, settings, self.rng)
+            self.sampled = self.sparsifier.sample(self.rng).detach()
+        weighed = self.sparsifier.edges.numpy()
+        parts = self.seen.train, self.seen.val, self.seen.test
+        self.judge = Judge(self.task, self.seen.labels, weighed, *parts, logits=False)
+
+    def steps(self) -> Iterator[Step]:
+        """One alpha per step."""
+        matrix = adjacency(self.sparsifier.edges, self.sampled, self.seen.num_nodes)
+        known, kept = training_labels(self.seen).numpy(), np.flatnonzero(self.sampled.numpy() > 0)
+        for alpha in self.alphas[self.epoch :]:
+            self.alpha = alpha
+            scores = self.kind(alpha=self.alpha, **self.arguments).scores(matrix, known, self.task.width)
+            yield Step("spread", torch.from_numpy(scores), kept)
+
+    def components(self) -> dict[str, Any]:
+        """Nothing but what was counted."""
+        return {}
+
+    def kept_weights(self) -> State:
+        """The alpha that was tried last."""
+        return {"alpha": self.alpha}
+
+    def restore_best(self, weights: State) -> None:
+        """Take the kept alpha."""
+        self.alpha = weights["alpha"]
+
+    def outcome(self) -> Outcome:
+        """Spread with the chosen alpha over the whole graph, in its setting."""
+        graph, seen = self.graph, self.seen
+        edges, weights = self.sparsifier.settle(self.rows, torch.from_numpy(seen.edges), torch.arange(seen.num_nodes))
+        everywhere = adjacency(edges, weights, seen.num_nodes)
         if graph.setting != "transductive":
-            table = FeatureTable(graph.features, "row")
-            whole = picker.settle(table.all(), torch.from_numpy(graph.evaluation_edges()), torch.from_numpy(seen_nodes))
+            rows = FeatureTable(graph.features, self.scaling).all()
+            joined = torch.from_numpy(graph.evaluation_edges())
+            whole = self.sparsifier.settle(rows, joined, torch.from_numpy(self.seen_nodes))
             everywhere = adjacency(*whole, graph.num_nodes)
+        known = training_labels(graph).numpy()
+        scores = self.kind(alpha=self.alpha, **self.arguments).scores(everywhere, known, self.task.width)
+        return Outcome(
+            kept=scored(self.kept(), self.task, graph, scores),
+            scores=scores,
+            seconds=self.seconds,
+            epochs=0,
+            edges_kept=int((weights > 0).sum()),
+            edges_total=seen.num_edges,
+        )
 
-    known = training_labels(seen)
-    found = {alpha: kind(alpha=alpha, **arguments).scores(sampled, known, graph.num_classes) for alpha in alphas}
-    merits = {alpha: accuracy(scores[seen.val], seen.labels[seen.val]) for alpha, scores in found.items()}
-    best = max(alphas, key=lambda alpha: (np.nan_to_num(merits[alpha]), alpha == kind().alpha))
-    scores = kind(alpha=best, **arguments).scores(everywhere, training_labels(graph), graph.num_classes)
-    return Outcome(
-        scores=scores,
-        val_accuracy=merits[best],
-        test_accuracy=accuracy(scores[graph.test], graph.labels[graph.test]),
-        seconds=time.perf_counter() - started,
-        epochs=0,
-        edges_kept=int((kept > 0).sum()),
-        edges_total=seen.num_edges,
-    )
+    def deployed(self) -> DeployedModel:
+        """There is no model without the graph."""
+        raise NeedsGraph("label_spreading is made of labels and edges alone: it cannot be deployed without the graph")
 
-
-def settings_of(name: str, dataset: str, split: str, sparsifier: SparsifierConfig, seed: int) -> dict[str, Any]:
-    """Everything but data and code that determines the result, as plain values."""
-    return {"alphas": model_entry(name).load().alphas, "sparsifier": asdict(sparsifier), "seed": seed}
-
-
-def training_labels(graph: Graph) -> np.ndarray:
-    """Labels of training nodes, -1 everywhere else."""
-    known = np.full(graph.num_nodes, -1)
-    known[graph.train] = graph.labels[graph.train]
-    return known
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """The edges that were weighed and the keep probability of each, which is one without a sparsifier."""
+        return self.seen_nodes[self.sparsifier.edges.numpy()], self.sparsifier.keep_probability().numpy()
 
 
 def adjacency(edges: Tensor, weights: Tensor, num_nodes: int) -> sp.csr_matrix:

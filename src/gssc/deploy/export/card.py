@@ -52,6 +52,12 @@ def fact(source: Source, name: str) -> Any:
     return source.model.metadata.get(name) if value is None else value
 
 
+def score(source: Source, part: str) -> Any:
+    """The score of a part of the nodes; runs of earlier versions call it an accuracy, whatever the metric."""
+    value = fact(source, f"{part}_score")
+    return fact(source, f"{part}_accuracy") if value is None else value
+
+
 def summary(source: Source) -> str:
     """One sentence."""
     model = source.model
@@ -90,7 +96,7 @@ def labels(source: Source) -> str | None:
 def quality(source: Source) -> str:
     """Validation and test results."""
     metric = METRICS.get(str(source.metrics.get("metric")), "accuracy")
-    rows = [(part, percent(fact(source, f"{part}_accuracy"))) for part in ("val", "test")]
+    rows = [(part, percent(score(source, part))) for part in ("val", "test")]
     names = {"val": "validation", "test": "test"}
     text = table(("part", metric), [(names[part], value) for part, value in rows])
     return f"{text}\n\nOne run, one seed ({shown(fact(source, 'seed'))}), one split; other seeds give other numbers."
@@ -132,7 +138,7 @@ def limits(source: Source) -> str:
         "Rows whose features have drifted from those of the training data lower its quality without any warning.",
         "Differences in quality between groups of nodes were not measured.",
     ]
-    if fact(source, "setting") == "transductive" and fact(source, "test_accuracy") is not None:
+    if fact(source, "setting") == "transductive" and score(source, "test") is not None:
         lines.append(
             "Training saw features and edges of the test nodes (transductive): on rows that are new, expect less than "
             "the test result above."

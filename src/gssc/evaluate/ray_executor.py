@@ -1,0 +1,92 @@
+"""Jobs on a Ray cluster, or on a Ray of this machine's cores where there is none (extra ``ray``)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from gssc.errors import GsscError
+from gssc.evaluate.executor import Finished, attempt
+from gssc.extras import require
+
+# How often a job is begun again after its worker or machine died; an error of the job itself is final.
+RETRIES = 2
+# What workers on other machines need of this one's environment.
+CARRIED_OVER = ("GSSC_DATA_ROOT", "GSSC_CACHE")
+
+
+@dataclass
+class RayTasks:
+    """Runs jobs as Ray tasks of one core each. A job whose worker dies is begun again elsewhere.
+
+    Args:
+        work: a function of one job, at module level; its result must be picklable.
+        jobs: how many at once; as many as the cluster has cores if left out.
+    """
+
+    work: Callable[[Any], Any]
+    jobs: int | None = None
+
+    def __str__(self) -> str:
+        return f"Ray, {self.jobs} at once" if self.jobs else "every core of the Ray cluster"
+
+    def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
+        """Run every job, at most :attr:`jobs` at once."""
+        with ray_cluster(self.jobs) as ray:
+            task = ray.remote(num_cpus=1, max_retries=RETRIES)(attempt)
+            room = self.jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
+            waiting = iter(jobs)
+            running: dict[Any, Any] = {}  # the job of each task
+            try:
+                while True:
+                    while len(running) < room and (job := next(waiting, None)) is not None:
+                        on_start(job)
+                        running[task.remote(self.work, job)] = job
+                    if not running:
+                        return
+                    (done, *_), _ = ray.wait(list(running))
+                    yield _finished(ray, done, running.pop(done))
+            finally:
+                for left in running:
+                    ray.cancel(left, force=True)
+
+
+def _finished(ray: Any, done: Any, job: Any) -> Finished:
+    try:
+        result, error = ray.get(done)
+    except ray.exceptions.RayError as lost:
+        return Finished(job, error=f"its Ray worker died {RETRIES + 1} times ({type(lost).__name__}; out of memory?)")
+    return Finished(job, result, error)
+
+
+@contextmanager
+def ray_cluster(cores: int | None = None) -> Iterator[Any]:
+    """Ray, connected: to the cluster that ``RAY_ADDRESS`` names, else to one of this machine with so many cores.
+
+    A connection that was there before is used and left as it is.
+    """
+    ray = require("ray", extra="ray")
+    if ray.is_initialized():
+        yield ray
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody unless you ask for it
+    where: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": cores, "include_dashboard": False}
+    environment = {name: os.environ[name] for name in CARRIED_OVER if name in os.environ}
+    try:
+        ray.init(
+            **where,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+            runtime_env={"env_vars": environment},
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise GsscError(f"cannot connect to Ray: {' '.join(str(error).split())}; check RAY_ADDRESS") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()

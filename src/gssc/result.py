@@ -1,0 +1,193 @@
+"""What a finished training gives: fit(graph) in memory, with nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.special import softmax
+
+from gssc.calibration import GREATEST, LEAST, PRIOR_ROWS, expected_calibration_error, fit_temperature
+from gssc.config import Config, RunConfig
+from gssc.deploy import DeployedModel
+from gssc.features import column_spread, some_rows
+from gssc.graph import Graph
+from gssc.train.registry import training_class
+from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
+
+__all__ = ["Result", "fit", "make_training"]
+
+UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
+SAME_TRUST = 0.01  # keep probabilities closer than this tell nothing
+
+
+@dataclass(repr=False)
+class Result:
+    """A finished training.
+
+    Args:
+        training: the training, with the weights of the kept epoch in place.
+        history: one record per epoch.
+
+    Attributes:
+        outcome: the kept epoch, scores, seconds and edges.
+        calibration: temperature, and calibration errors of test nodes before and after; None where there is nothing
+            to calibrate: no validation nodes, several targets per node, or a model that needs the graph.
+        notes: one line per thing that went on without an error but may have spoilt the result.
+    """
+
+    training: Training
+    history: list[Epoch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.outcome: Outcome = self.training.outcome()
+        self.calibration: dict[str, float] | None = None
+        self.notes: list[str] = []
+        self._model: DeployedModel | None = None
+        self._needs_graph: NeedsGraph | None = None
+        try:
+            self._model = self.training.deployed()
+        except NeedsGraph as reason:
+            self._needs_graph = reason
+        else:
+            self._calibrate(self._model)
+        self.notes = list(filter(None, (self._scale_note(), self._trust_note(), self._temperature_note())))
+
+    def __repr__(self) -> str:
+        graph, outcome = self.graph, self.outcome
+        return (
+            f"Result({self.config.model.name} on {graph.name}: {graph.task.metric} {outcome.val_score:.4f} validation, "
+            f"{outcome.test_score:.4f} test; {outcome.edges_kept} of {outcome.edges_total} edges kept, "
+            f"{outcome.seconds:.1f} s)"
+        )
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it was trained on."""
+        return self.training.graph
+
+    @property
+    def config(self) -> RunConfig:
+        """All settings."""
+        return self.training.config
+
+    @property
+    def best(self) -> Epoch:
+        """The record of the kept epoch."""
+        return self.outcome.kept
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Logits of every node, in the graph's setting, [N, C]."""
+        return self.outcome.scores
+
+    @property
+    def val_score(self) -> float:
+        """Validation score of the kept epoch, by the metric of the graph's task."""
+        return self.outcome.val_score
+
+    @property
+    def test_score(self) -> float:
+        """Test score of the kept epoch; nothing was chosen by it."""
+        return self.outcome.test_score
+
+    @property
+    def seconds(self) -> float:
+        """Time of training."""
+        return self.outcome.seconds
+
+    def deployed(self) -> DeployedModel:
+        """The model as a plain MLP, calibrated. Raises GsscError with the reason if it needs the graph."""
+        if self._model is None:
+            assert self._needs_graph is not None
+            raise self._needs_graph
+        return self._model
+
+    @property
+    def needs_graph(self) -> str | None:
+        """Why the model cannot be deployed, if it cannot."""
+        return str(self._needs_graph) if self._needs_graph else None
+
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """The undirected edges that were weighed, by node ids of the graph, [2, E], and their keep probabilities."""
+        return self.training.edge_trust()
+
+    def _scale_note(self) -> str | None:
+        """Columns on unlike scales that nothing put on one."""
+        features, scaling = self.graph.features, getattr(self.training, "scaling", None)
+        if scaling is None or scaling.scale is not None or issparse(features):
+            return None
+        spread = column_spread(some_rows(features))
+        if len(spread) == 0 or spread.max() <= UNLIKE * spread.min():
+            return None
+        return (
+            f"columns are on unlike scales (standard deviations from {spread.min():.3g} to {spread.max():.3g}), so "
+            "the largest ones decide: --train.normalize standard puts them on one"
+        )
+
+    def _trust_note(self) -> str | None:
+        """A sparsifier that learned but cannot tell one edge from another."""
+        sparsifier = getattr(self.training, "sparsifier", None)
+        if sparsifier is None or not sparsifier.trains:
+            return None
+        trust = self.edge_trust()[1]
+        if len(trust) < 2 or trust.max() - trust.min() >= SAME_TRUST:
+            return None
+        return (
+            f"the keep probabilities of all edges lie between {trust.min():.4f} and {trust.max():.4f}: the sparsifier "
+            "cannot tell one edge from another; scale the features, or use --sparsifier none"
+        )
+
+    def _temperature_note(self) -> str | None:
+        """A temperature at the end of its range."""
+        temperature = self.calibration["temperature"] if self.calibration else 1.0
+        if 1.01 * LEAST < temperature < GREATEST / 1.01:
+            return None
+        return f"the temperature ended at its bound ({temperature:.3g}): probabilities are not calibrated"
+
+    def _calibrate(self, model: DeployedModel) -> None:
+        """Fit the model's temperature on validation nodes, by the logits of the training."""
+        graph, logits = self.graph, self.outcome.scores
+        if not graph.task.has_classes or len(graph.val) == 0:
+            return
+        model.temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
+        before, after = (softmax(logits[graph.test] / t, axis=1) for t in (1.0, model.temperature))
+        truth = graph.labels[graph.test]
+        self.calibration = {
+            "temperature": model.temperature,
+            "test_error_before": expected_calibration_error(before, truth),
+            "test_error_after": expected_calibration_error(after, truth),
+        }
+
+
+def make_training(graph: Graph, config: RunConfig) -> Any:
+    """The training of the model that ``config.model.name`` names, ready to run."""
+    return training_class(config.model.name)(graph, config)
+
+
+def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch], None] | None = None) -> Result:
+    """Train a model on a graph and return the result.
+
+    Args:
+        graph: the problem.
+        config: all settings; the defaults of GSSC if left out. :func:`gssc.recipes.config_for` has those of other
+            models and of published data sets.
+        on_epoch: called with the record of every epoch.
+
+    >>> from gssc.data import load_dataset
+    >>> config = Config()
+    >>> config.train.warmup_epochs = config.train.epochs = config.sparsifier.pretrain_epochs = 2
+    >>> result = fit(load_dataset("csbm", nodes=60, degree=4), config)
+    >>> result.deployed().predict(result.graph.features).shape
+    (60,)
+    """
+    training: Training = make_training(graph, config or Config())
+    history = []
+    for record in training.epochs():
+        history.append(record)
+        if on_epoch:
+            on_epoch(record)
+    return Result(training, history)

@@ -1,0 +1,236 @@
+"""What is predicted: classes, multi-label targets or numbers. Loss, metric and decoding of each in one object.
+
+A task serves nodes and whole graphs alike: it sees logits and targets row by row, whatever a row stands for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gssc.metrics import accuracy, edge_homophily, log_loss, rmse, roc_auc
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """One kind of prediction.
+
+    Args:
+        width: number of outputs: classes, targets or numbers per row.
+
+    Attributes:
+        name: as :class:`gssc.deploy.DeployedModel` names it.
+        metric: what :meth:`score` computes.
+        has_classes: whether each row has exactly one class.
+    """
+
+    width: int
+    name: ClassVar[str]
+    metric: ClassVar[str]
+    has_classes: ClassVar[bool] = False
+
+    def unknown(self, count: int) -> Tensor:
+        """Targets of ``count`` rows, none of them known, [count, width]."""
+        return torch.full((count, self.width), float("nan"))
+
+    def known(self, targets: Any) -> Any:
+        """Mask of the targets that are known; NaN marks those that are not. Takes tensors and arrays."""
+        return ~targets.isnan() if isinstance(targets, Tensor) else ~np.isnan(targets)
+
+    @abstractmethod
+    def loss(self, logits: Tensor, targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
+        """Mean loss over known targets; zero, with a gradient of zero, if there are none.
+
+        Args:
+            logits: [..., width].
+            targets: as the graph stores them, with as many leading axes.
+            class_weight: weight of each class, [width]; for classes only.
+        """
+
+    @abstractmethod
+    def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
+        """Mean loss against soft targets, both [n, width]: probabilities, or numbers for a regression."""
+
+    @abstractmethod
+    def probabilities(self, logits: Tensor, dim: int = -1) -> Tensor:
+        """Logits as probabilities; ``dim`` is the axis of the outputs. A regression has none: its logits stay."""
+
+    @abstractmethod
+    def agreement(self, logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """How far the pseudo-labels of rows ``first`` and ``second`` agree, in [0, 1]: the indicator of Eq. 16."""
+
+    @abstractmethod
+    def soft_agreement(self, probabilities: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """The chance that two rows draw the same label from their probabilities."""
+
+    def with_known(self, soft: Tensor, targets: Tensor) -> Tensor:
+        """Soft targets [n, width] with the known ones put in."""
+        return torch.where(targets.isnan(), soft, targets)
+
+    def rescaled(self, soft: Tensor) -> Tensor:
+        """Soft targets as probabilities again after averaging."""
+        return soft
+
+    @abstractmethod
+    def score(self, scores: np.ndarray, targets: np.ndarray) -> float:
+        """The value of :attr:`metric` on known targets, higher is better; NaN if there are none."""
+
+    @abstractmethod
+    def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:
+        """Mean loss of logits on known targets; NaN if there are none."""
+
+    def homophily(self, targets: np.ndarray, pairs: np.ndarray) -> float:
+        """Eq. 4 over pairs [2, P]; NaN where rows have no single class."""
+        return float("nan")
+
+    @abstractmethod
+    def decode(self, logits: np.ndarray) -> np.ndarray:
+        """Predictions: class numbers [n], or zeros and ones or numbers [n, width]."""
+
+
+class Classes(Task):
+    """One class per row; -1 marks an unknown one.
+
+    >>> task = Classes(2)
+    >>> task.loss(torch.zeros(2, 2), torch.tensor([1, -1])).item().__round__(4)  # log 2, of the first row alone
+    0.6931
+    """
+
+    name = "multiclass"
+    metric = "accuracy"
+    has_classes = True
+
+    def unknown(self, count: int) -> Tensor:
+        return torch.full((count,), -1)
+
+    def known(self, targets: Any) -> Any:
+        return targets >= 0
+
+    def loss(self, logits: Tensor, targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
+        known = self.known(targets)
+        if not known.any():
+            return logits.sum() * 0
+        return F.cross_entropy(logits[known], targets[known], class_weight)
+
+    def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
+        return F.cross_entropy(logits, soft_targets, class_weight)
+
+    def probabilities(self, logits: Tensor, dim: int = -1) -> Tensor:
+        return logits.softmax(dim)
+
+    def agreement(self, logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        predicted = logits.argmax(1)
+        return (predicted[first] == predicted[second]).float()
+
+    def soft_agreement(self, probabilities: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return (probabilities[first] * probabilities[second]).sum(1)
+
+    def with_known(self, soft: Tensor, targets: Tensor) -> Tensor:
+        known = self.known(targets)
+        soft = soft.clone()
+        soft[known] = F.one_hot(targets[known], self.width).to(soft.dtype)
+        return soft
+
+    def rescaled(self, soft: Tensor) -> Tensor:
+        return soft / soft.sum(1, keepdim=True)
+
+    def score(self, scores: np.ndarray, targets: np.ndarray) -> float:
+        return accuracy(scores, targets)
+
+    def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:
+        return log_loss(logits, targets)
+
+    def homophily(self, targets: np.ndarray, pairs: np.ndarray) -> float:
+        return edge_homophily(targets, pairs)
+
+    def decode(self, logits: np.ndarray) -> np.ndarray:
+        return logits.argmax(axis=1)
+
+
+class MultiLabel(Task):
+    """Several binary targets per row; NaN marks a missing one.
+
+    There is no single pseudo-label: agreement is the share of targets on which two rows get the same binary
+    prediction, which is the indicator itself when there is one target.
+    """
+
+    name = "multilabel"
+    metric = "roc_auc"
+
+    def loss(self, logits: Tensor, targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
+        known = self.known(targets)
+        if not known.any():
+            return logits.sum() * 0
+        return F.binary_cross_entropy_with_logits(logits[known], targets[known])
+
+    def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
+        return F.binary_cross_entropy_with_logits(logits, soft_targets)
+
+    def probabilities(self, logits: Tensor, dim: int = -1) -> Tensor:
+        return logits.sigmoid()
+
+    def agreement(self, logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        positive = logits > 0
+        return (positive[first] == positive[second]).float().mean(1)
+
+    def soft_agreement(self, probabilities: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        one, other = probabilities[first], probabilities[second]
+        return (one * other + (1 - one) * (1 - other)).mean(1)
+
+    def score(self, scores: np.ndarray, targets: np.ndarray) -> float:
+        return roc_auc(scores, targets)
+
+    def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:
+        return log_loss(logits, targets)
+
+    def decode(self, logits: np.ndarray) -> np.ndarray:
+        return (logits >= 0).astype(np.int64)
+
+
+class Regression(Task):
+    """Numbers per row; NaN marks a missing one. Score is the negative root mean squared error: higher is better.
+
+    Agreement of two rows falls from one, at equal predictions, as exp(-d^2) with their mean squared difference; so
+    targets should be on a scale of about one.
+    """
+
+    name = "regression"
+    metric = "negative_rmse"
+
+    def loss(self, logits: Tensor, targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
+        known = self.known(targets)
+        if not known.any():
+            return logits.sum() * 0
+        return F.mse_loss(logits[known], targets[known])
+
+    def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
+        return F.mse_loss(logits, soft_targets)
+
+    def probabilities(self, logits: Tensor, dim: int = -1) -> Tensor:
+        return logits
+
+    def agreement(self, logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return (-(logits[first] - logits[second]).square().mean(1)).exp()
+
+    def soft_agreement(self, probabilities: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return self.agreement(probabilities, first, second)
+
+    def score(self, scores: np.ndarray, targets: np.ndarray) -> float:
+        return -rmse(scores, targets)
+
+    def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:
+        return rmse(logits, targets) ** 2
+
+    def decode(self, logits: np.ndarray) -> np.ndarray:
+        return logits
+
+
+def node_task(labels: np.ndarray, width: int) -> Task:
+    """The task of a graph's labels: classes if there is one per node, binary targets if there is a row per node."""
+    return MultiLabel(width) if labels.ndim == 2 else Classes(width)

@@ -1,0 +1,66 @@
+"""Threads and memory of the process while something trains, and as they were afterwards."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+# Parameter numbers of glibc's mallopt.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_ONE_GIB = 2**30
+# glibc raises its thresholds by itself up to these as large blocks are freed. That mode ends with the first call of
+# mallopt and cannot be started again, so they are left where it would have ended.
+_USUAL_MMAP, _USUAL_TRIM = 32 * 2**20, 64 * 2**20
+
+_depth = 0  # how many runs are under way
+
+
+@contextmanager
+def computing(threads: int) -> Iterator[None]:
+    """Set the threads of matrix products and keep freed memory for the next batch; undo both at the end."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with _freed_memory_reused():
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _freed_memory_reused() -> Iterator[None]:
+    """Let the allocator reuse large blocks within this process.
+
+    Every batch allocates and frees the same few matrices of some megabytes. By default glibc returns such blocks to the
+    system and requests them anew, and the system clears every page again. Does nothing where the C library has no such
+    setting.
+    """
+    global _depth
+    library = _c_library()
+    if library is None:
+        yield
+        return
+    if _depth == 0:
+        library.mallopt(_MMAP_THRESHOLD, _ONE_GIB)
+        library.mallopt(_TRIM_THRESHOLD, _ONE_GIB)
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+        if _depth == 0:
+            library.mallopt(_MMAP_THRESHOLD, _USUAL_MMAP)
+            library.mallopt(_TRIM_THRESHOLD, _USUAL_TRIM)
+            library.malloc_trim(0)
+
+
+def _c_library() -> Any | None:
+    try:
+        library = ctypes.CDLL(None)
+    except (OSError, TypeError):
+        return None
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None

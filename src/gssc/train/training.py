@@ -1,0 +1,272 @@
+"""The one interface of everything that trains: built from a graph and settings, run epoch by epoch, resumable anywhere.
+
+:func:`gssc.train.registry.training_class` names the class for each model.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gssc.errors import GsscError
+from gssc.tasks import Task
+from gssc.train.checkpoint import State, restore_rng, rng_state
+from gssc.train.process import computing
+from gssc.train.selection import BestEpoch, Epoch
+
+if TYPE_CHECKING:
+    from gssc.config import RunConfig
+    from gssc.data.plain_table import Scaling
+    from gssc.deploy import DeployedModel
+    from gssc.graph import Graph
+
+__all__ = ["Epoch", "Judge", "NeedsGraph", "Outcome", "State", "Step", "Training", "deployed_mlp", "training_labels"]
+
+
+class NeedsGraph(GsscError):
+    """A model cannot be deployed as a plain MLP; the message has the reason."""
+
+
+@dataclass
+class Outcome:
+    """One finished training.
+
+    Args:
+        kept: the epoch whose weights were kept, with its scores; nothing is chosen by its ``test_score``.
+        scores: logits (or shares) of every node of the graph, test nodes in the graph's setting, [N, C].
+        seconds: time of training, without reading data and without computing scores for the record.
+        epochs: number of epochs trained.
+        edges_kept: undirected edges that are trusted at the end.
+        edges_total: undirected edges that training could see.
+    """
+
+    kept: Epoch
+    scores: np.ndarray
+    seconds: float
+    epochs: int
+    edges_kept: int
+    edges_total: int
+
+    @property
+    def val_score(self) -> float:
+        """Validation score of the kept epoch, by the task's metric."""
+        return self.kept.val_score
+
+    @property
+    def test_score(self) -> float:
+        """Test score of the kept epoch."""
+        return self.kept.test_score
+
+
+@dataclass
+class Step:
+    """What one epoch of updates leaves behind, before it is judged.
+
+    Args:
+        phase: name of the phase.
+        scores: logits of the nodes that a :class:`Judge` scores, [n, C].
+        edges: positions of the undirected edges that were trained on, among those of the sparsifier.
+        losses: mean losses by their names in :class:`Epoch`.
+    """
+
+    phase: str
+    scores: Tensor
+    edges: np.ndarray
+    losses: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Judge:
+    """Scores an epoch. Only training and validation nodes influence anything; the rest is for the record.
+
+    Args:
+        task: what is predicted.
+        labels: true labels of the scored nodes, [n] or [n, T].
+        edges: undirected edges of the sparsifier by the numbers of the scored nodes, [2, E].
+        train, val, test: positions among the scored nodes.
+        logits: whether scores are logits, which have a loss.
+    """
+
+    task: Task
+    labels: np.ndarray
+    edges: np.ndarray
+    train: np.ndarray
+    val: np.ndarray
+    test: np.ndarray
+    logits: bool = True
+
+    def record(self, step: Step, epoch: int, seconds: float) -> Epoch:
+        """The record of an epoch."""
+        scores = step.scores.numpy()
+        train, val, test = (
+            self.task.score(scores[part], self.labels[part]) for part in (self.train, self.val, self.test)
+        )
+        kept = self.edges[:, step.edges]
+        agreement = self.task.agreement(step.scores, *torch.from_numpy(kept))
+        return Epoch(
+            epoch=epoch,
+            phase=step.phase,
+            **step.losses,  # type: ignore[arg-type]  # named as the fields are
+            train_score=train,
+            val_score=val,
+            val_loss=self.task.log_loss(scores[self.val], self.labels[self.val]) if self.logits else math.nan,
+            test_score=test,
+            edges_kept=kept.shape[1],
+            homophily=self.task.homophily(self.labels, kept),
+            pseudo_homophily=float(agreement.mean()) if len(agreement) else math.nan,
+            seconds=seconds,
+        )
+
+
+class Training(ABC):
+    """One training of one model on one graph.
+
+    A subclass implements :meth:`steps`, :meth:`components`, :meth:`kept_weights`, :meth:`restore_best` and what comes
+    out. It sets :attr:`judge` when it is built.
+
+    Args:
+        graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
+        config: all settings; ``config.model.name`` is the model.
+        best: what keeps the best epoch; by validation score or loss, as the settings have it, if left out.
+
+    Attributes:
+        Settings: the class of its settings.
+        epoch: number of the next epoch.
+        seconds: time spent so far.
+        best: the epoch to keep, so far.
+        counters: names of the plain attributes that belong to the state.
+    """
+
+    Settings: ClassVar[type[RunConfig]]
+    judge: Judge
+    counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
+
+    def __init__(self, graph: Graph, config: RunConfig, best: BestEpoch | None = None):
+        config.check()
+        if len(graph.train) == 0:
+            raise GsscError(
+                f"graph {graph.name!r} has no training labels; give some nodes a label and a place in train"
+            )
+        self.graph, self.config, self.task = graph, config, graph.task
+        self.seen, self.seen_nodes = graph.training_view()
+        self.rng = np.random.Generator(np.random.SFC64(config.train.seed))
+        self.best = best or BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
+        self.epoch = 0
+        self.seconds = 0.0
+
+    def epochs(self) -> Iterator[Epoch]:
+        """The whole run, from wherever it stands to its end, when the weights to keep are put in place.
+
+        It may be interrupted at every yield and resumed from :meth:`state_dict`. Threads and allocator are set for
+        the run and restored when the iterator ends or is closed.
+        """
+        with computing(self.config.train.threads):
+            steps = self.steps()
+            while (step := self._timed(steps)) is not None:
+                record = self.judge.record(step, self.epoch, self.seconds)
+                if self.best.judge(record):
+                    self.best.weights = copy.deepcopy(self.kept_weights())
+                self.epoch += 1
+                yield record
+            if self.best.record is not None:
+                self.restore_best(self.best.weights)
+
+    def _timed(self, steps: Iterator[Step]) -> Step | None:
+        started = time.perf_counter()
+        try:
+            return next(steps, None)
+        finally:
+            self.seconds += time.perf_counter() - started
+
+    def state_dict(self) -> State:
+        """Everything needed to go on from here: nested tensors and plain values, all of them copies."""
+        parts = {name: part.state_dict() for name, part in self.components().items()}
+        counters = {name: getattr(self, name) for name in self.counters}
+        return copy.deepcopy(
+            {"counters": counters, "rng": rng_state(self.rng), "best": self.best.state_dict(), **parts}
+        )
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        for name, part in self.components().items():
+            part.load_state_dict(copy.deepcopy(state[name]))
+        for name in self.counters:
+            setattr(self, name, state["counters"][name])
+        self.best.load_state_dict(state["best"])
+        restore_rng(self.rng, state["rng"])
+
+    def kept(self) -> Epoch:
+        """The record of the epoch that is kept."""
+        if self.best.record is None:
+            raise GsscError("nothing was trained: the schedule has no epochs")
+        return self.best.record
+
+    @abstractmethod
+    def steps(self) -> Iterator[Step]:
+        """The updates, one epoch per step, from wherever the training stands."""
+
+    @abstractmethod
+    def components(self) -> dict[str, Any]:
+        """The parts that have a state, each with ``state_dict`` and ``load_state_dict``."""
+
+    @abstractmethod
+    def kept_weights(self) -> State:
+        """The weights to keep if the epoch that just ended is the best so far; they are copied."""
+
+    @abstractmethod
+    def restore_best(self, weights: State) -> None:
+        """Put weights of :meth:`kept_weights` in place."""
+
+    @abstractmethod
+    def outcome(self) -> Outcome:
+        """How it went; after the end of :meth:`epochs`."""
+
+    @abstractmethod
+    def deployed(self) -> DeployedModel:
+        """The model as a plain MLP. Raises :class:`NeedsGraph` with the reason if it cannot be one."""
+
+    @abstractmethod
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """The undirected edges that were weighed, by node ids of the graph, [2, E], and their keep probabilities."""
+
+
+def scored(record: Epoch, task: Task, graph: Graph, scores: np.ndarray) -> Epoch:
+    """The record with the test score of these scores of all nodes, [N, C]."""
+    return replace(record, test_score=task.score(scores[graph.test], graph.labels[graph.test]))
+
+
+def deployed_mlp(
+    graph: Graph, layers: list[tuple[np.ndarray, np.ndarray]], activation: str, scaling: Scaling
+) -> DeployedModel:
+    """The MLP of these (weight [out, in], bias) pairs with the names of the graph's classes and columns.
+
+    It takes rows as they come: the scaling of training becomes part of it.
+    """
+    from gssc.deploy import DeployedModel
+
+    names = graph.class_names or tuple(str(index) for index in range(graph.num_classes))
+    return DeployedModel(
+        layers=[scaling.folded(layers[0]), *layers[1:]],
+        class_names=list(names),
+        activation=activation,  # type: ignore[arg-type]  # checked there
+        normalize=scaling.normalize,
+        task=graph.task.name,  # type: ignore[arg-type]
+        feature_names=list(graph.feature_names) if graph.feature_names else None,
+    )
+
+
+def training_labels(graph: Graph) -> Tensor:
+    """The labels training may see: those of train nodes; -1 or NaN everywhere else."""
+    labels = graph.task.unknown(graph.num_nodes)
+    train = torch.from_numpy(graph.train)
+    labels[train] = torch.from_numpy(graph.labels).to(labels.dtype)[train]
+    return labels

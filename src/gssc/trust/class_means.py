@@ -1,0 +1,113 @@
+"""An opinion on every training label that was formed without it: nearest class mean, leaving the node out."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit, log_softmax
+
+from gssc.trust.sketch import ROWS_AT_A_TIME, unit_rows
+
+RESTART = 0.1
+STEPS = 10
+COLUMNS_AT_A_TIME = 256
+SHARPNESS = np.geomspace(1, 100, 41)
+
+
+def spread(rows: np.ndarray, adjacency: sp.csr_matrix) -> np.ndarray:
+    r"""Rows averaged over the graph, near nodes counting most, [N, w].
+
+    .. math:: Z^{(t + 1)} = (1 - r) \hat A Z^{(t)} + r Z^{(0)}, \quad \hat A = D^{-1/2} (A + I) D^{-1/2}
+
+    The propagation of `Predict then Propagate <https://arxiv.org/abs/1810.05997>`_, with its r = 0.1 and ten steps.
+    """
+    scale = (1 / np.sqrt(np.diff(adjacency.indptr) + 1)).astype(np.float32)
+    walk = sp.csr_matrix(sp.diags(scale) @ (adjacency + sp.eye(len(scale), dtype=np.float32)) @ sp.diags(scale))
+    result = np.empty_like(rows)
+    for start in range(0, rows.shape[1], COLUMNS_AT_A_TIME):
+        columns = slice(start, start + COLUMNS_AT_A_TIME)
+        block = given = np.ascontiguousarray(rows[:, columns])
+        for _ in range(STEPS):
+            block = (1 - RESTART) * (walk @ block) + RESTART * given
+        result[:, columns] = block
+    return result
+
+
+def held_out_probabilities(rows: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
+    r"""Class probabilities of labelled rows, each from the labels of all others, [n, classes].
+
+    .. math:: p_{ic} \propto \exp(\beta \cos(z_i, \sum_{j \ne i, y_j = c} w_j z_j))
+
+    The weights w are one at first; then each label is weighed by how much its own row bears it out,
+    :math:`w_j = \sigma(10 (\cos_{j y_j} - \max_{c \ne y_j} \cos_{jc}))`, and the means are taken once more, so that
+    wrong labels pull less. :math:`\beta` makes the given labels as likely as can be. A class with no other member
+    than the row itself has nothing to be compared with: such a row gets equal probabilities.
+
+    Args:
+        rows: [n, w].
+        labels: [n], from 0.
+        classes: how many there are.
+    """
+    rows = unit_rows(rows)
+    cosines = _cosines(rows, labels, np.ones(len(rows)), classes)
+    cosines = _cosines(rows, labels, expit(-10 * margins(cosines, labels)), classes)
+    return undecided_if_alone(sharpened(cosines, labels), labels)
+
+
+def probabilities_by_means(
+    rows: np.ndarray, labels: np.ndarray, others: np.ndarray, memberships: np.ndarray
+) -> np.ndarray:
+    r"""Class probabilities of labelled rows from the class means of other rows, [n, classes].
+
+    .. math:: p_{ic} \propto \exp(\beta \cos(z_i, \sum_j m_{jc} z_j))
+
+    Args:
+        rows: [n, w].
+        labels: [n], only to find :math:`\beta`.
+        others: [m, w].
+        memberships: share of each of the other rows in each class, [m, classes].
+    """
+    sums = np.zeros((memberships.shape[1], others.shape[1]))
+    for start in range(0, len(others), ROWS_AT_A_TIME):
+        some = slice(start, start + ROWS_AT_A_TIME)
+        sums += memberships[some].T @ unit_rows(others[some])
+    return sharpened(unit_rows(rows) @ unit_rows(sums).T, labels)
+
+
+def sharpened(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Scores as probabilities, as sharp as makes the labels likeliest."""
+    places = np.arange(len(labels))
+    likely = [log_softmax(beta * scores, axis=1)[places, labels].sum() for beta in SHARPNESS]
+    return np.exp(log_softmax(SHARPNESS[int(np.argmax(likely))] * scores.astype(np.float64), axis=1))
+
+
+def undecided_if_alone(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Equal probabilities for the only row of its class, which no other row can speak for."""
+    alone = np.bincount(labels)[labels] == 1
+    return np.where(alone[:, None], 1 / probabilities.shape[1], probabilities)
+
+
+def margins(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """How far the best other class is ahead of the given one, [n].
+
+    >>> margins(np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]), np.array([0, 2])).round(3).tolist()
+    [-0.2, 0.3]
+    """
+    others = values.astype(np.float64)
+    places = np.arange(len(labels))
+    given = others[places, labels]
+    others[places, labels] = -np.inf
+    return np.asarray(others.max(axis=1, initial=-np.inf) - given)
+
+
+def _cosines(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
+    """Cosine of each row with the weighted sum of each class's rows, its own taken out, [n, classes]."""
+    sums = np.zeros((classes, rows.shape[1]))
+    np.add.at(sums, labels, weights[:, None] * rows)
+    products = rows @ sums.T
+    squares = np.tile((sums**2).sum(axis=1), (len(rows), 1))
+    own, length = (np.arange(len(rows)), labels), (rows.astype(np.float64) ** 2).sum(axis=1)
+    squares[own] += weights**2 * length - 2 * weights * products[own]
+    products[own] -= weights * length
+    found = products / np.sqrt(np.maximum(squares, 1e-12))
+    return np.asarray(np.where(squares > 1e-9, found, 0))

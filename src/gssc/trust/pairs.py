@@ -1,0 +1,142 @@
+"""What speaks for a pair of nodes being an edge: measures that never look at that edge itself.
+
+A model that was trained on an edge has pulled its two ends together, whether they belong together or not. So each
+measure that uses the graph is taken as if the pair were no edge: neighbourhoods leave the other end out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.graph import Graph
+from gssc.trust.sketch import unit_rows
+
+# What the edge score is made of; agreement and embedding are for the reader, see gssc.audit.edges.
+MEASURES = ("features", "neighbourhood_features", "neighbourhood_embedding", "common_neighbours")
+MODEL_MEASURES = ("agreement", "embedding")
+NUMBERS_AT_A_TIME = 1 << 22  # of the largest array a block of pairs makes
+
+
+class PairEvidence:
+    """Measures of pairs of nodes; the greater, the more the pair looks like an edge.
+
+    ``features``
+        cosine of the two feature rows
+    ``neighbourhood_features``
+        cosine of the two feature sketches, each added up over the node and its neighbours
+    ``neighbourhood_embedding``
+        the same of the model's last hidden layer
+    ``common_neighbours``
+        logarithm of one plus the Adamic-Adar index, the sum over common neighbours of 1 / log degree
+    ``agreement``
+        chance that the two ends draw the same class from the model's probabilities; for tasks, the mean over them
+    ``embedding``
+        cosine of the last hidden layer
+
+    Args:
+        graph: features and edges; labels are not read.
+        sketch: see :func:`gssc.trust.sketch.feature_sketch`.
+        embedding: the model's last hidden layer, [N, F].
+        probabilities: of each class or task, [N, C].
+    """
+
+    def __init__(self, graph: Graph, sketch: np.ndarray, embedding: np.ndarray, probabilities: np.ndarray):
+        self.features: Any = graph.features
+        self.multilabel = graph.is_multilabel
+        self.adjacency = adjacency_of(graph)
+        self.degree = np.diff(self.adjacency.indptr)
+        rarity = 1 / np.log(np.maximum(self.degree, 2))
+        self.weighted = sp.csr_matrix(self.adjacency @ sp.diags(rarity.astype(np.float32)))
+        centred = embedding - embedding.mean(axis=0, dtype=np.float64).astype(np.float32)
+        self.sketch, self.embedding, self.probabilities = sketch, unit_rows(centred), probabilities
+        self.sketch_sums = self.adjacency @ sketch + sketch
+        self.embedding_sums = self.adjacency @ self.embedding + self.embedding
+
+    def measure(self, pairs: np.ndarray, are_edges: bool) -> dict[str, np.ndarray]:
+        """Every measure of every pair [2, P], each [P].
+
+        Args:
+            pairs: node numbers.
+            are_edges: whether they are edges of the graph, which then have to be left out.
+        """
+        found = {name: np.empty(pairs.shape[1], dtype=np.float32) for name in (*MEASURES, *MODEL_MEASURES)}
+        for block in self._blocks(pairs):
+            for name, values in self._measure(pairs[:, block], are_edges).items():
+                found[name][block] = values
+        return found
+
+    def _measure(self, pairs: np.ndarray, are_edges: bool) -> dict[str, np.ndarray]:
+        first, second = pairs
+        shared = self.weighted[first].multiply(self.adjacency[second]).sum(axis=1)
+        own = self.probabilities[first] * self.probabilities[second]
+        if self.multilabel:
+            own = own + (1 - self.probabilities[first]) * (1 - self.probabilities[second])
+        return {
+            "features": _products(unit_rows(self.features[first]), unit_rows(self.features[second])),
+            "neighbourhood_features": self._around(self.sketch, self.sketch_sums, first, second, are_edges),
+            "neighbourhood_embedding": self._around(self.embedding, self.embedding_sums, first, second, are_edges),
+            "common_neighbours": np.log1p(np.asarray(shared, dtype=np.float32).ravel()),
+            "agreement": own.mean(axis=1) if self.multilabel else own.sum(axis=1),
+            "embedding": _products(self.embedding[first], self.embedding[second]),
+        }
+
+    def _around(
+        self, rows: np.ndarray, sums: np.ndarray, first: np.ndarray, second: np.ndarray, are_edges: bool
+    ) -> np.ndarray:
+        """Cosine of what surrounds the two ends, without the one in what surrounds the other."""
+        left, right = sums[first], sums[second]
+        if are_edges:
+            left, right = left - rows[second], right - rows[first]
+        return _products(unit_rows(left), unit_rows(right))
+
+    def _blocks(self, pairs: np.ndarray) -> Iterator[slice]:
+        """Runs of pairs whose arrays stay below a limit; hubs have long rows, so it is not a fixed number of pairs."""
+        stored = np.diff(self.features.indptr) if sp.issparse(self.features) else None
+        widest = max(self.sketch.shape[1], self.embedding.shape[1], self.probabilities.shape[1])
+        cost = (self.degree[pairs].sum(axis=0) + 2 * widest).astype(np.int64)
+        cost += self.features.shape[1] if stored is None else stored[pairs].sum(axis=0)
+        blocks = np.cumsum(cost) // NUMBERS_AT_A_TIME
+        bounds = [*np.flatnonzero(np.diff(blocks, prepend=-1)).tolist(), len(blocks)]
+        for start, stop in pairwise(bounds):
+            yield slice(start, stop)
+
+
+def adjacency_of(graph: Graph) -> sp.csr_matrix:
+    """The symmetric adjacency matrix, ones for edges, float32."""
+    first, second = graph.edges
+    places = np.concatenate([first, second]), np.concatenate([second, first])
+    ones = np.ones(2 * graph.num_edges, dtype=np.float32)
+    return sp.csr_matrix((ones, places), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def edge_numbers(edges: np.ndarray, num_nodes: int) -> np.ndarray:
+    """One number an edge, the same for both of its directions, [E]."""
+    lower, higher = np.sort(edges, axis=0).astype(np.int64)
+    return lower * num_nodes + higher
+
+
+def random_non_edges(graph: Graph, count: int, rng: np.random.Generator) -> np.ndarray:
+    """About `count` different pairs of nodes without an edge, drawn evenly, [2, n]; fewer where there are few."""
+    taken = np.sort(edge_numbers(graph.edges, graph.num_nodes))
+    found = np.empty(0, dtype=np.int64)
+    for _ in range(20):  # a graph with few non-edges gives what 20 draws find
+        drawn = rng.integers(0, graph.num_nodes, (2, 2 * count))
+        numbers = edge_numbers(drawn[:, drawn[0] != drawn[1]], graph.num_nodes)
+        at = np.minimum(np.searchsorted(taken, numbers), len(taken) - 1)
+        found = np.unique(np.concatenate([found, numbers[taken[at] != numbers]]))
+        if len(found) >= count:
+            break
+    chosen = rng.permutation(found)[:count]
+    return np.stack([chosen // graph.num_nodes, chosen % graph.num_nodes])
+
+
+def _products(first: Any, second: Any) -> np.ndarray:
+    """Row by row inner products."""
+    if sp.issparse(first):
+        return np.asarray(first.multiply(second).sum(axis=1), dtype=np.float32).ravel()
+    return np.einsum("ij,ij->i", first, second)
