@@ -18,7 +18,7 @@ from typing import NamedTuple
 from gssc import __version__
 from gssc.errors import GsscError
 from gssc.extras import missing_extra
-from gssc.names import nearest
+from gssc.names import nearest, printable
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -127,7 +127,8 @@ def _complain(message: str) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    line = Text(f"error: {' '.join(message.split())}", style="red")
+    # A message may quote a name from a file, and a name may hold what a terminal obeys.
+    line = Text(f"error: {printable(' '.join(message.split()))}", style="red")
     Console(stderr=True).print(line, soft_wrap=True)
     return EXIT_USER_ERROR
 

@@ -21,6 +21,7 @@ from gssc.config import (
 )
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings, suited
+from gssc.run_folder import config_file
 from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def named(section: str, arguments: Sequence[str]) -> str | None:
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         if argument == option:
             return following
         if argument.startswith(f"{option}="):
@@ -155,7 +156,7 @@ def settings_of(args: Any) -> RunConfig:
             from_file.get("data", {}).pop(other, None)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
     data = parse_section("data", DataConfig(), merged_settings(from_file, typed).get("data", {}))
-    begun = folder_of(args, data) / "config.yaml"
+    begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:

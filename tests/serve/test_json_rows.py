@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gssc.deploy.serve.features import SparseRows, join
-from gssc.deploy.serve.json_rows import LARGEST, parse
-from gssc.deploy.serve.limits import Limits, Refused
+from gssc.serve.features import SparseRows, join
+from gssc.serve.json_rows import LARGEST, parse
+from gssc.serve.limits import Limits, Refused
 
 LIMITS = Limits(max_rows=4)
 
@@ -54,7 +54,7 @@ def test_sparse_rows_are_the_dense_ones() -> None:
         ('{"indices": [[0]]}', 'the body must be {"rows"'),
         ('{"rows": [[1, 2, 3]], "indices": [[0]], "values": [[1]]}', 'the body must be {"rows"'),
         ('{"rows": {"0": [1, 2, 3]}}', "not objects"),
-        ('{"rows": null}', "rows is null; it must be a list with one list a row"),
+        ('{"rows": null}', "rows is null; it must be a list with one list per row"),
         ('{"rows": "/etc/passwd"}', "rows is '/etc/passwd'; it must be a list"),
         ('{"rows": []}', "rows is empty"),
         ('{"rows": [[1, 2, 3], 4]}', "row 1 of rows is 4; it must be a list of numbers"),
@@ -93,6 +93,38 @@ def test_columns_are_named_if_the_model_knows_their_names() -> None:
     assert refusal('{"rows": [[1, 2, null]]}', ["a", "b", "age"]).message.startswith("row 0, column 2 ('age') is null")
 
 
+NAMES = ["mean radius", "a:b", "age"]
+
+
+def test_rows_by_name_are_the_rows_in_order() -> None:
+    body = '{"rows": [{"age": 3, "mean radius": 1.5, "a:b": -2}, {"id": "x:y", "a:b": 0, "mean radius": 7, "age": 9}]}'
+    np.testing.assert_array_equal(read(body, NAMES), np.array([[1.5, -2, 3], [7, 0, 9]], dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ('{"rows": [{"age": 3, "a:b": 1}]}', 422, "row 0 lacks 'mean radius'; an object must have all 3 features"),
+        ('{"rows": [{"age": 3, "a:b": 1, "mean radius": 1}, {}]}', 422, "row 1 lacks 'mean radius' and 2 more"),
+        (
+            '{"rows": [{"age": 3, "a:b": 1, "mean radius": 1}, [1, 2, 3]]}',
+            422,
+            "row 1 of rows is a list; it must be",
+        ),
+        ('{"rows": [[1, 2, 3], {"age": 3}]}', 422, "row 1 of rows is an object; it must be a list of numbers"),
+        ('{"rows": [{"age": "3", "a:b": 1, "mean radius": 1}]}', 422, "row 0, column 2 ('age') is '3'; it must be a"),
+        ('{"rows": [{"age": {}, "a:b": 1, "mean radius": 1}]}', 422, "row 0, column 2 ('age') is an object; it must"),
+        ('{"rows": {"age": 3}}', 422, "rows is an object; it must be a list"),
+        ('{"rows": [{}, {}, {}, {}, {}]}', 413, "more than 4 rows"),
+        ('{"rows": [{' + ", ".join(f'"{n}": 1' for n in range(500)) + "}]}", 422, "have too many fields"),
+    ],
+)
+def test_what_is_wrong_with_named_rows_is_said(body: str, status: int, message: str) -> None:
+    refused = refusal(body, NAMES)
+    assert refused.status == status
+    assert message in refused.message
+
+
 def test_too_many_rows_are_refused_before_they_are_parsed() -> None:
     assert len(read(json.dumps({"rows": [[1, 2, 3]] * 4}))) == 4
     assert refusal(json.dumps({"rows": [[1, 2, 3]] * 5})).status == 413
@@ -103,6 +135,7 @@ def test_too_many_rows_are_refused_before_they_are_parsed() -> None:
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
 anything = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4), max_leaves=12)
 bodies = st.one_of(
+    st.fixed_dictionaries({"rows": st.lists(st.dictionaries(st.sampled_from([*NAMES, "x"]), scalars), max_size=5)}),
     st.fixed_dictionaries({"rows": st.lists(st.lists(scalars, max_size=4) | anything, max_size=5)}),
     st.fixed_dictionaries({"indices": st.lists(st.lists(st.integers(-1, 3) | scalars)), "values": anything}),
     st.fixed_dictionaries({"indices": anything, "values": st.lists(st.lists(st.floats()))}),
@@ -110,10 +143,10 @@ bodies = st.one_of(
 ).map(lambda value: json.dumps(value).encode())
 
 
-@given(bodies | st.binary(max_size=40))
-def test_any_body_is_rows_or_a_refusal(body: bytes) -> None:
+@given(bodies | st.binary(max_size=40), st.booleans())
+def test_any_body_is_rows_or_a_refusal(body: bytes, names: bool) -> None:
     try:
-        rows = read(body)
+        rows = read(body, NAMES if names else None)
     except Refused:
         return
     matrix = join([rows], 3)

@@ -13,9 +13,9 @@ from dataclasses import asdict
 import numpy as np
 
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.rows import Rows
-from gssc.deploy.serve.limits import Limits, Refused
-from gssc.deploy.serve.reader import Settings
+from gssc.deploy.table_rows import Rows
+from gssc.serve.limits import Limits, Refused
+from gssc.serve.reader import Settings
 
 # The parsed cells of a text table take up to this many times its size; Parquet's buffers take less.
 TIMES_BODY = 24
@@ -74,7 +74,8 @@ class TableReader:
             # It died, or died in the middle of its answer.
             self._stop()
             raise Refused(422, f"{name} cannot be read: reading it takes too much memory or too long") from None
-        return Rows(features, None if reply["ids"] is None else np.array(reply["ids"]))
+        ids = reply["ids"]
+        return Rows(features, None if ids is None else np.array(ids, dtype=object))
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._stop()
@@ -89,7 +90,7 @@ class TableReader:
             "MALLOC_ARENA_MAX": "1",
             "ARROW_DEFAULT_MEMORY_POOL": "system",
         }
-        command = [sys.executable, "-m", "gssc.deploy.serve.reader"]
+        command = [sys.executable, "-m", "gssc.serve.reader"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         assert process.stdin is not None
         process.stdin.write(json.dumps(asdict(self.settings)).encode() + b"\n")

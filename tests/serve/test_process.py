@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,10 +18,10 @@ import pytest
 from gssc.cli.main import main
 from gssc.cli.serve import read_token
 from gssc.deploy import DeployedModel
-from gssc.deploy.serve import server
-from gssc.deploy.serve.app import create_app
-from gssc.deploy.serve.limits import Limits
 from gssc.errors import GsscError
+from gssc.serve import server
+from gssc.serve.app import create_app
+from gssc.serve.limits import Limits
 
 TOKEN = "a-secret-of-some-length"
 
@@ -53,7 +55,9 @@ def test_sigterm_lets_requests_finish(start_process, trained: Path) -> None:
     served = start_process(trained)
     body = json.dumps({"rows": [[0.5] * 8]}).encode()
     with socket.create_connection(("127.0.0.1", served.client.port), timeout=30) as connection:
-        connection.sendall(b"POST /predict HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % len(body) + body[:9])
+        connection.sendall(
+            b"POST /predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body) + body[:9]
+        )
         while b"gssc_requests_in_flight 2.0" not in served.client.get("/metrics").body:
             time.sleep(0.01)
         served.process.send_signal(signal.SIGTERM)
@@ -172,3 +176,80 @@ def test_tokens_that_are_none(tmp_path: Path, content: str) -> None:
     with pytest.raises(GsscError, match="token") as caught:
         read_token(str(tmp_path / "token"))
     assert content == "" or content not in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts on Linux's accept queue")
+def test_sigterm_resets_no_request(start_process, trained: Path) -> None:
+    """Requests on new connections that waited to be accepted were reset: half of those sent as the signal came."""
+    served = start_process(trained)
+    body = json.dumps({"rows": [[0.5] * 8]})
+    outcomes: list[str] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            try:
+                outcomes.append(str(served.client.predict(body.encode()).status))
+            except ConnectionRefusedError:
+                over.set()  # the server let nobody in any more: the client knows that it was not heard
+            except (OSError, http.client.HTTPException) as error:
+                outcomes.append(repr(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    before = len(outcomes)
+    served.process.send_signal(signal.SIGTERM)
+    assert served.process.wait(30) == 0
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) > before
+    failed = [outcome for outcome in outcomes if outcome != "200"]
+    assert failed == []
+
+
+def test_after_the_signal_every_answer_closes_its_connection(start_process, trained: Path) -> None:
+    served = start_process(trained)
+    connection = http.client.HTTPConnection("127.0.0.1", served.client.port, timeout=30)
+    connection.request("GET", "/health")
+    first = connection.getresponse()
+    first.read()
+    assert first.getheader("connection") is None
+    served.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    connection.request("GET", "/health")
+    assert connection.getresponse().getheader("connection") == "close"
+    connection.close()
+    assert served.stop() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bounds open files")
+def test_few_open_files_are_told_and_lived_with(start_process, trained: Path) -> None:
+    served = start_process(trained, open_files=100)
+    assert any("warning: room for 36 connections, not 1,024" in line for line in served.output)
+    silent = [socket.create_connection(("127.0.0.1", served.client.port), timeout=30) for _ in range(120)]
+    assert served.client.get("/health").status == 200
+    assert served.client.predict({"rows": [[0.5] * 8]}).status == 200
+    for connection in silent:
+        connection.close()
+    assert served.stop() == 0
+
+
+@pytest.mark.parametrize(("mode", "who"), [(0o644, "everyone"), (0o640, "its group"), (0o600, None)])
+def test_a_token_that_others_can_read_is_told(
+    start_process, trained, tmp_path: Path, mode: int, who: str | None
+) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(mode)
+    served = start_process(trained, "--token-file", "token")
+    warned = [line for line in served.output if line.startswith("warning")]
+    assert warned == ([] if who is None else [f"warning: token can be read by {who}: chmod 600 token\n"])
+    assert served.stop() == 0
+
+
+def test_a_pipe_is_no_token(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "token")
+    with pytest.raises(GsscError, match="it is a pipe or a device"):
+        read_token(str(tmp_path / "token"))

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any, Literal
@@ -19,15 +19,15 @@ from starlette.requests import ClientDisconnect
 
 from gssc import __version__
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.serve import json_rows, schemas
-from gssc.deploy.serve.answers import CONTENT_TYPES, Answers
-from gssc.deploy.serve.batching import Batcher
-from gssc.deploy.serve.guard import OPEN_PATHS, Guard
-from gssc.deploy.serve.limits import Limits, Refused
-from gssc.deploy.serve.metrics import CONTENT_TYPE as METRICS_TYPE
-from gssc.deploy.serve.metrics import Metrics
-from gssc.deploy.serve.reading import TableReader
-from gssc.deploy.serve.uploads import take
+from gssc.serve import json_rows, schemas
+from gssc.serve.answers import CONTENT_TYPES, Answers
+from gssc.serve.batching import Batcher
+from gssc.serve.guard import OPEN_PATHS, Guard
+from gssc.serve.limits import Limits, Refused
+from gssc.serve.metrics import CONTENT_TYPE as METRICS_TYPE
+from gssc.serve.metrics import Metrics
+from gssc.serve.reading import TableReader
+from gssc.serve.uploads import take
 
 # Larger bodies are parsed in a thread.
 INLINE_BYTES = 1 << 16
@@ -42,6 +42,7 @@ def create_app(
     token: str | None = None,
     model_id: str = "unnamed",
     card_text: str = "",
+    hosts: Iterable[str] = (),
 ) -> Guard:
     """The API of one model, ready for any ASGI server.
 
@@ -51,6 +52,7 @@ def create_app(
         token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
         model_id: tells this model from others in every answer.
         card_text: the model card as Markdown, for ``/model`` and the page.
+        hosts: without a token, names under which clients may ask, beside localhost and numeric addresses.
     """
     limits = limits or Limits()
     metrics = Metrics()
@@ -150,12 +152,12 @@ def create_app(
         app.add_api_route(path, _page(page), methods=["GET", "HEAD"], include_in_schema=False)
     if token is not None:
         _ask_for_token_in_schema(app)
-    return Guard(app, limits, metrics, token, direct={"/predict": classify})
+    return Guard(app, limits, metrics, token, hosts, direct={"/predict": classify})
 
 
 def _page(name: str) -> Any:
     """Serves one HTML file, whose own script and style are all a browser may run and which may talk to us only."""
-    text = (files("gssc.deploy.serve") / name).read_text(encoding="utf-8")
+    text = (files("gssc.serve") / name).read_text(encoding="utf-8")
     digests = {
         tag: " ".join(
             f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import http.client
 import json
 import os
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +19,9 @@ import numpy as np
 import pytest
 
 from gssc.deploy import DeployedModel
-from gssc.deploy.serve.app import create_app
-from gssc.deploy.serve.limits import Limits
-from gssc.deploy.serve.server import configure, listen
+from gssc.serve.app import create_app
+from gssc.serve.limits import Limits
+from gssc.serve.server import configure, listen
 
 
 class Answer(NamedTuple):
@@ -113,9 +112,10 @@ def live() -> Iterator[Callable[..., Client]]:
     """Start servers: ``live(model, token=..., max_rows=...)``; they end with the test."""
     with ExitStack() as stack:
 
-        def start(model: DeployedModel, token: str | None = None, **limits: Any) -> Client:
+        def start(model: DeployedModel, token: str | None = None, hosts: Sequence[str] = (), **limits: Any) -> Client:
             bounds = Limits(**limits)
-            return stack.enter_context(serving(create_app(model, bounds, token, model_id="m1"), bounds))
+            app = create_app(model, bounds, token, model_id="m1", hosts=hosts)
+            return stack.enter_context(serving(app, bounds))
 
         yield start
 
@@ -139,7 +139,15 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Run ``gssc serve`` on a free port and wait until it says where it is."""
     started: list[Served] = []
 
-    def start(*arguments: str | Path) -> Served:
+    def start(*arguments: str | Path, open_files: int | None = None) -> Served:
+        def prepare() -> None:
+            # A shell that runs the tests in the background makes them, and so the server, deaf to SIGINT.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            if open_files is not None:
+                import resource
+
+                resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+
         command = [sys.executable, "-m", "gssc", "serve", *map(str, arguments), "--port", "0"]
         environment = {**os.environ, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(
@@ -149,8 +157,7 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Served]]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            # A shell that runs the tests in the background makes them, and so the server, deaf to SIGINT.
-            preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=prepare,
         )
         assert process.stderr is not None
         output: list[str] = []

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gssc.deploy import DeployedModel
-from gssc.deploy.serve import batching
-from gssc.deploy.serve.batching import Batcher
-from gssc.deploy.serve.features import Features, SparseRows
-from gssc.deploy.serve.limits import Limits, Refused
-from gssc.deploy.serve.metrics import Metrics
+from gssc.serve import batching
+from gssc.serve.batching import Batcher
+from gssc.serve.features import Features, SparseRows
+from gssc.serve.limits import Limits, Refused
+from gssc.serve.metrics import Metrics
 
 
 def run(model: DeployedModel, work: Callable[[Batcher], Awaitable[Any]], **limits: Any) -> tuple[Any, dict[str, float]]:

@@ -10,35 +10,39 @@ from typing import Any, NoReturn
 import numpy as np
 from pydantic_core import from_json
 
-from gssc.deploy.serve.features import Features, SparseRows
-from gssc.deploy.serve.limits import Limits, Refused, too_many_rows
+from gssc.serve.features import Features, SparseRows
+from gssc.serve.limits import Limits, Refused, too_many_rows
 
 LARGEST = float(np.finfo(np.float32).max)
 _NUMBERS = {int, float}
 _KINDS = {dict: "an object", list: "a list", bool: "true or false", type(None): "null"}
+# Fields an object may have beside the features: ids, labels, remarks.
+SPARE_FIELDS = 100
 _SHAPES = '{"rows": [[...], ...]}, or {"indices": [[...], ...], "values": [[...], ...]} for sparse rows'
 
 
 def parse(body: bytes, width: int, names: Sequence[str] | None, limits: Limits) -> Features:
-    """Read ``{"rows": ...}`` or ``{"indices": ..., "values": ...}``.
+    """Read ``{"rows": ...}``, its rows lists or objects, or ``{"indices": ..., "values": ...}``.
 
     Args:
         body: the bytes of the request.
         width: number of features of the model.
-        names: names of the features, if it knows them, for messages.
+        names: names of the features, if it has them: what the objects of rows are read by.
         limits: how many rows there may be.
     """
     # Counted before parsing, since the empty lists and objects of a body take twenty times its size.
     if body.count(b"[") > 2 * limits.max_rows + 2:
         raise too_many_rows(limits)
-    if body.count(b"{") > 1:
-        _refuse("rows must be lists of numbers, not objects")
+    if (objects := body.count(b"{") - 1) > 0:
+        _check_objects(body, objects, names, limits)
     try:
         content = from_json(body)
     except ValueError as error:
         _refuse(f"the body is not JSON: {error}")
     if not isinstance(content, dict) or set(content) not in ({"rows"}, {"indices", "values"}):
         _refuse(f"the body must be {_SHAPES}")
+    if names is not None and _are_objects(content.get("rows")):
+        content["rows"] = _in_order(content["rows"], names)
     for key, rows in content.items():
         _check_rows(key, rows, limits)
     if "rows" in content:
@@ -46,9 +50,39 @@ def parse(body: bytes, width: int, names: Sequence[str] | None, limits: Limits) 
     return _sparse(content["indices"], content["values"], width)
 
 
+def _check_objects(body: bytes, objects: int, names: Sequence[str] | None, limits: Limits) -> None:
+    """Refuse, before parsing, objects that cannot be rows or have so many fields that they would fill the memory."""
+    if names is None:
+        _refuse("rows must be lists of numbers, not objects: the model's features have no names")
+    if objects > limits.max_rows:
+        raise too_many_rows(limits)
+    fields = len(names) + SPARE_FIELDS + sum(name.count(":") for name in names)
+    if body.count(b":") > objects * fields + 1:
+        _refuse(f"the objects of rows have too many fields; give the model's {len(names)}")
+
+
+def _are_objects(rows: Any) -> bool:
+    return isinstance(rows, list) and bool(rows) and type(rows[0]) is dict
+
+
+def _in_order(rows: list[Any], names: Sequence[str]) -> list[list[Any]]:
+    """The values of objects in the order of the features; fields that are none of them are left out."""
+    found = []
+    for number, row in enumerate(rows):
+        if type(row) is not dict:
+            _refuse(f"row {number} of rows is {_shown(row)}; it must be an object, as row 0 is")
+        try:
+            found.append([row[name] for name in names])
+        except KeyError:
+            missing = [name for name in names if name not in row]
+            others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            _refuse(f"row {number} lacks {_shown(missing[0])}{others}; an object must have all {len(names)} features")
+    return found
+
+
 def _check_rows(key: str, rows: Any, limits: Limits) -> None:
     if not isinstance(rows, list):
-        _refuse(f"{key} is {_shown(rows)}; it must be a list with one list a row")
+        _refuse(f"{key} is {_shown(rows)}; it must be a list with one list per row")
     if not rows:
         _refuse(f"{key} is empty: there is nothing to predict")
     if len(rows) > limits.max_rows:
@@ -101,7 +135,7 @@ def _refuse_lengths(indices: list[list[Any]], values: list[list[Any]]) -> NoRetu
         _refuse(f"indices has {len(indices)} rows and values {len(values)}; give both the same")
     number = next(number for number, row in enumerate(indices) if len(row) != len(values[number]))
     have, want = len(indices[number]), len(values[number])
-    _refuse(f"row {number} has {have} indices and {want} values; give one value an index")
+    _refuse(f"row {number} has {have} indices and {want} values; give one value per index")
 
 
 def _check_indices(indices: list[list[Any]], width: int) -> None:

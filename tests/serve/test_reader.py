@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gssc.deploy import DeployedModel, read_rows
-from gssc.deploy.serve.limits import Limits, Refused
-from gssc.deploy.serve.reader import Settings, answer, read_table
-from gssc.deploy.serve.reading import TableReader
 from gssc.errors import GsscError
+from gssc.serve.limits import Limits, Refused
+from gssc.serve.reader import Settings, answer, read_table
+from gssc.serve.reading import TableReader
 
 SETTINGS = Settings(width=3, feature_names=None, max_rows=5, max_values=30)
 X = np.array([[1, 2, 3], [4, 5.5, -6]], dtype=np.float32)
@@ -86,29 +86,39 @@ def test_columns_are_found_by_name() -> None:
         ("csv", b"a,b,c\n1,2,x\n", "t:2: column 'c' is 'x' where a number belongs"),
         ("csv", b"a,b,c\n1,2,\n", "t:2: column 'c' is empty"),
         ("csv", b"a,b,c\n1,nan,3\n", "t:2: column 'b' is nan"),
-        ("csv", b"a,b,c\n1,2,3\n1,1e39,3\n", "t:3: column 'b' is 1e39"),
+        ("csv", b"a,b,c\n1,2,3\n1,1e39,3\n", "t:3: column 'b' is 1e+39"),
         ("csv", b"a,b,b\n1,2,3\n", "column 'b' is there twice"),
         ("csv", b"1,2\n", "rows have 2 features, but the model was trained on 3: give the columns"),
         ("csv", b"1,2,3\n" * 6, "more than 5 rows"),
         ("csv", b"1,2,3\n" * 60, "more than 5 rows"),
-        ("csv", b"1," * 2000, "2001 columns; the model was trained on 3"),
-        ("csv", b"\xff\xfe\x00", "byte 0 is 0xff"),
+        ("csv", b",".join(b"%d" % n for n in range(2001)), "2,001 columns; at most 1,003 can be read"),
+        ("csv", b"\n" * 5000, "more than 1,002 blank lines"),
+        ("csv", b"a,b,c\n" + b",,\n" * 5000, "more than 1,002 blank lines"),
+        ("csv", b"\xff\xfe\x00", "line 1, byte 0xff is not UTF-8"),
         ("csv", b'a,b,c\n"1', "t:2: not a text table"),
         ("csv", b"id,a,b,c\n" + b"n" * 90 + b",1,2,3\n", "the ids are too long"),
-        ("parquet", b"PAR1" * 5, "not a Parquet table"),
-        ("parquet", GOOD["parquet"][1][:-30], "not a Parquet table"),
+        ("parquet", b"PAR1" * 5, "cannot read t: "),
+        ("parquet", GOOD["parquet"][1][:-30], "cannot read t: "),
         ("parquet", parquet({"a": [1.0] * 6}), "more than 5 rows"),
-        ("parquet", parquet({str(n): [1.0] for n in range(31)}), "at most 0 rows of 31 at a time"),
-        ("parquet", parquet({str(n): [1.0] for n in range(1010)}), "1010 columns"),
+        (
+            "parquet",
+            parquet({str(n): [1.0] for n in range(31)}),
+            "rows have 31 features, but the model was trained on 3",
+        ),
+        ("parquet", parquet({str(n): [1.0] for n in range(1010)}), "1,010 columns"),
         ("parquet", parquet({"a": [1.0], "b": [[1.0]], "c": [1.0]}), "column 'b' holds list"),
         ("parquet", parquet({"a": [1.0], "b": [{"x": 1}], "c": [1.0]}), "column 'b' holds struct"),
-        ("parquet", parquet({"a": [1.0], "b": ["x"], "c": [1.0]}), "column 'b' holds string"),
+        ("parquet", parquet({"a": [1.0], "b": ["x"], "c": [1.0]}), "column 'b' holds text"),
         ("parquet", parquet({"a": [1.0], "b": [1], "c": [1.0], "id": [[1]]}), "column 'id' holds list"),
         ("parquet", parquet({"a": [1.0, 2], "b": [1, None], "c": [1.0, 2]}), "row 2, column 'b' is empty"),
-        ("parquet", parquet({"a": [1.0, 2], "b": [1.0, 2], "c": [1.0, np.inf]}), "row 2, column 'c' is not finite"),
-        ("parquet", parquet({"a": [1.0, 2], "b": [1e39, 2], "c": [1.0, 2]}), "row 1, column 'b' is not finite"),
+        (
+            "parquet",
+            parquet({"a": [1.0, 2], "b": [1.0, 2], "c": [1.0, np.inf]}),
+            "row 2, column 'c' is inf: not finite",
+        ),
+        ("parquet", parquet({"a": [1.0, 2], "b": [1e39, 2], "c": [1.0, 2]}), "row 1, column 'b' is 1e+39: too large"),
         ("parquet", parquet({"a": [1.0], "b": [1.0]}), "rows have 2 features"),
-        ("parquet", parquet({"id": [1]}), "no feature columns"),
+        ("parquet", parquet({"id": [1]}), "rows have 0 features"),
     ],
 )
 def test_what_is_wrong_is_said(kind: str, body: bytes, message: str) -> None:

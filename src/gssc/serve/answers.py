@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from pydantic_core import to_json
 
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.tables import predicted_names
+from gssc.deploy.tables import CsvOutput, parquet_table
 
 CONTENT_TYPES = {
     "json": "application/json",
@@ -54,13 +52,8 @@ class Answers:
 
     def csv(self, probabilities: np.ndarray, ids: np.ndarray | None) -> bytes:
         """A text table."""
-        names, columns = self._columns(probabilities, ids)
         file = io.StringIO(newline="")
-        writer = csv.writer(file)
-        writer.writerow(names)
-        # str(float32) is the shortest text that reads back as the same float32.
-        for first, second, row in zip(*columns, probabilities, strict=True):
-            writer.writerow([first, second, *map(str, row)])
+        CsvOutput(file, self.model).write(probabilities, ids)
         return file.getvalue().encode()
 
     def parquet(self, probabilities: np.ndarray, ids: np.ndarray | None) -> bytes:
@@ -68,15 +61,6 @@ class Answers:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        names, columns = self._columns(probabilities, ids)
-        arrays = [pa.array(column) for column in columns]
-        arrays += [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
         sink = pa.BufferOutputStream()
-        pq.write_table(pa.table(arrays, names=names), sink)
+        pq.write_table(parquet_table(self.model, probabilities, ids), sink)
         return bytes(sink.getvalue().to_pybytes())
-
-    def _columns(self, probabilities: np.ndarray, ids: np.ndarray | None) -> tuple[list[str], list[list[Any]]]:
-        names = ["row" if ids is None else "id", "prediction"]
-        names += [f"probability_{name}" for name in self.model.class_names]
-        keys = list(range(len(probabilities))) if ids is None else ids.tolist()
-        return names, [keys, predicted_names(self.model, probabilities).tolist()]

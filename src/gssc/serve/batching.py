@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.serve.features import Features, SparseRows, join
-from gssc.deploy.serve.limits import Limits, Refused
-from gssc.deploy.serve.metrics import Metrics
 from gssc.errors import GsscError
+from gssc.serve.features import Features, SparseRows, join
+from gssc.serve.limits import Limits, Refused
+from gssc.serve.metrics import Metrics
 
 # Multiplications that one thread does in about a millisecond: for less, handing work to a thread is no gain.
 INLINE_WORK = 8_000_000

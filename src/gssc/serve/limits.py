@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from gssc.errors import GsscError
 
+SMALL_BODY = 1 << 16
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -42,8 +44,13 @@ class Limits:
 
     @property
     def max_held(self) -> int:
-        """Bytes of all bodies that are held at once."""
+        """Bytes of all long bodies and answers of one kind that are held at once."""
         return 4 * self.max_body
+
+    @property
+    def small_body(self) -> int:
+        """Bytes that every request may have, whatever the long ones hold."""
+        return min(self.max_body, SMALL_BODY)
 
     @property
     def max_connections(self) -> int:

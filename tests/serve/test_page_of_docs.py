@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "serving.md"
+PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 LINES = [
     line
     for block in re.findall(r"<!-- server -->\n```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

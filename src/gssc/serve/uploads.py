@@ -9,7 +9,7 @@ from typing import NamedTuple
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from gssc.deploy.serve.limits import Refused
+from gssc.serve.limits import Refused
 
 KINDS = {
     "text/csv": "csv",

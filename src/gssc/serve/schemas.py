@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.serve.answers import CONTENT_TYPES
-from gssc.deploy.serve.json_rows import LARGEST
-from gssc.deploy.serve.limits import Limits
+from gssc.serve.answers import CONTENT_TYPES
+from gssc.serve.json_rows import LARGEST
+from gssc.serve.limits import Limits
 
 Schema = dict[str, Any]
 ERROR: Schema = {
@@ -47,7 +47,7 @@ def rows_body(model: DeployedModel, limits: Limits) -> Schema:
         rows={
             **rows,
             "items": {"type": "array", "items": number, "minItems": width, "maxItems": width},
-            "description": f"one list of {width} numbers a row, in the order of the model's features",
+            "description": f"one list of {width} numbers per row, in the order of the model's features",
         },
     )
     sparse = _object(
@@ -72,7 +72,16 @@ def rows_body(model: DeployedModel, limits: Limits) -> Schema:
     }
     if width > 32:  # nobody reads a thousand zeros
         del examples["dense"]
-    content = {"application/json": {"schema": {"oneOf": [dense, sparse]}, "examples": examples}}
+    bodies = [dense, sparse]
+    if model.feature_names is not None:
+        names = model.feature_names
+        record = {"type": "object", "properties": dict.fromkeys(names, number), "required": names}
+        description = "one object per row, with a number for every feature by its name; other fields are ignored"
+        bodies.append(_object("NamedRows", rows={**rows, "items": record, "description": description}))
+        if width <= 32:
+            one = dict.fromkeys(names, 0.0) | {names[-1]: 1.0}
+            examples["named"] = {"summary": "one row by the names of its features", "value": {"rows": [one]}}
+    content = {"application/json": {"schema": {"oneOf": bodies}, "examples": examples}}
     return {"required": True, "content": content}
 
 

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from gssc.deploy import DeployedModel
+from gssc.deploy.forward import Layer, forward, in_double, one_row
 from gssc.errors import GsscError
 
 
@@ -69,3 +70,35 @@ def test_the_answer_is_an_array_of_its_own() -> None:
     first[:] = 0
     assert model.logits(x).tolist() == [[1, 2, 3]]
     assert x.tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu"])
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("activate_last", [False, True])
+def test_the_fast_case_gives_what_the_pass_gives(form, activation: str, normalize: bool, activate_last: bool) -> None:
+    rng = np.random.default_rng(0)
+    layers = [
+        Layer.of(rng.standard_normal(shape, dtype=np.float32), rng.standard_normal(shape[0], dtype=np.float32))
+        for shape in ((13, 9), (7, 13), (3, 7))
+    ]
+    table = (rng.random((6, 9)) < 0.4) * rng.standard_normal((6, 9))
+    table[2] = 0
+    whole = forward(form(table), layers, activation, normalize, activate_last)
+    for row in range(len(table)):
+        alone = one_row(form(table[row : row + 1]), layers, activation, normalize, activate_last)
+        np.testing.assert_allclose(alone[0], whole[row], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_in_double_precision_a_row_is_the_same_alone_and_among_others(form) -> None:
+    """By hand: (1, -3) over 4 is (0.25, -0.75); times the weight 2 (0.5, -1.5); leaky: (0.5, -0.015)."""
+    eye = np.eye(2, dtype=np.float32)
+    model = DeployedModel([(2 * eye, np.zeros(2)), (eye, np.zeros(2))], ["a", "b"], "leaky_relu", "row")
+    x = np.random.default_rng(0).standard_normal((5000, 2))
+    x[7] = [1, -3]
+    whole = in_double(model, form(x), 2)
+    assert whole.dtype == np.float64
+    np.testing.assert_allclose(whole[7], [0.5, -0.015], rtol=1e-12)
+    np.testing.assert_allclose(in_double(model, form(x[7:8]), 2)[0], whole[7], rtol=1e-15)
+    np.testing.assert_allclose(in_double(model, form(x[7:8]), 1)[0], [0.5, -0.015], rtol=1e-12)
