@@ -22,10 +22,11 @@ from scipy.special import softmax
 
 from gssc import DeployedModel, Run
 from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
-from gssc.config import parse_config, read_settings
+from gssc.config import parse_config
 from gssc.metrics import accuracy, log_loss
 from gssc.recipes import recipe
 from gssc.run import load_graph
+from gssc.settings import read_settings
 
 DATASETS = ("cora", "citeseer", "coauthor-cs")
 ROOT = Path(__file__).resolve().parents[1]

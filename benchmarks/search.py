@@ -28,6 +28,7 @@ import numpy as np
 import yaml
 
 from gssc.config import Config, parse_config
+from gssc.evaluate.blind import without_test_labels
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.executor import LocalProcesses
 from gssc.graph import Graph
@@ -52,14 +53,6 @@ def name_of(config: Config) -> str:
     values = config.to_dict()
     del values["data"]
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def without_test_labels(graph: Graph) -> Graph:
-    """The same graph with test labels unknown."""
-    labels = graph.labels.copy()
-    labels[graph.test] = -1
-    names = graph.class_names or tuple(str(number) for number in range(graph.num_classes))
-    return graph.with_(labels=labels, class_names=names)
 
 
 def resplit(graph: Graph, seed: int) -> Graph:

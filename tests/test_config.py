@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import yaml
 
-from gssc.config import DEFAULT_MODEL, Config, parse_config, read_settings
-from gssc.config_checks import choices_of
+from gssc.config import DEFAULT_MODEL, Config, parse_config, sections
 from gssc.errors import GsscError
-from gssc.recipes import PRESETS, preset_settings, recipe, recipe_file, recipe_names
+from gssc.recipes import PRESETS, config_for, preset_settings, recipe, recipe_file, recipe_names
+from gssc.settings import choices_of, read_settings
 
 ROOT = Path(__file__).parents[1]
-SECTIONS = Config.sections(DEFAULT_MODEL)
+SECTIONS = sections(Config, DEFAULT_MODEL)
 
 
 def test_later_layers_win_and_the_rest_keeps_its_default() -> None:
@@ -40,7 +40,11 @@ def test_wrong_settings_are_refused_by_name(settings: dict, message: str) -> Non
 
 def literal_settings() -> list[str]:
     places = [f"{name}.{key}" for name, section in SECTIONS.items() for key in section.__dataclass_fields__]
-    return [place for place in places if choices_of(SECTIONS[place.split(".")[0]], place.split(".")[1])]
+    return [
+        place
+        for place in places
+        if place != "model.name" and choices_of(SECTIONS[place.split(".")[0]], place.split(".")[1])
+    ]
 
 
 @pytest.mark.parametrize("place", literal_settings())
@@ -56,7 +60,7 @@ def test_a_misspelt_choice_in_python_is_refused_by_name(place: str) -> None:
     [
         ("model.hiden", 3, "unknown setting model.hiden; did you mean 'hidden'?"),
         ("modle", 3, "unknown settings section 'modle'; did you mean 'model'?"),
-        ("model", {"hidden": 8}, "settings section 'model' must be a ModelConfig, not {'hidden': 8}"),
+        ("model", {"hidden": 8}, "settings section 'model' must be a STRContrastSettings, not {'hidden': 8}"),
         ("model.hidden", 8.0, "model.hidden is 8.0; it must be a whole number"),
         ("model.hidden", True, "model.hidden is True; it must be a whole number"),
         ("train.lr", "0.1", "train.lr is '0.1'; it must be a number"),
@@ -123,3 +127,42 @@ def test_recipes_load_name_their_data_and_say_what_to_expect(name: str) -> None:
     reports = "".join((ROOT / "results" / f"{page}.md").read_text() for page in ("core", "baselines"))
     assert f"{expected['accuracy']:.2f} ± {expected['std']:.2f}" in reports
     assert len(expected["seeds"]) >= 3
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([{"sparsifier": {"name": "gaug", "alpha": 0.2}}], "unknown setting sparsifier.alpha"),
+        ([{"sparsifier": {"name": "gaga"}}], "unknown sparsifier 'gaga'; did you mean 'gaug'?"),
+        ([{"model": {"name": "gcn", "hidden": "wide"}}], "model.hidden is 'wide'; it must be a whole number"),
+        ([{"model": {"name": "gcn"}, "consolidate": {"epochs": 3}}], "unknown settings section 'consolidate'"),
+        ([{"model": {"dropout": 1.5}}], "model.dropout is 1.5; it must be between 0 and 0.99"),
+        ([{"train": {"lr": "nan"}}], "train.lr is nan; it must be at least 0"),
+    ],
+)
+def test_settings_are_those_of_the_named_model_and_sparsifier(layers: list[dict], message: str) -> None:
+    with pytest.raises(GsscError) as caught:
+        parse_config(*layers)
+    assert message in str(caught.value)
+
+
+def test_text_of_yaml_becomes_numbers() -> None:
+    config = parse_config({"train": {"lr": "5e-4", "epochs": "7"}, "objective": {"bounded": "false"}})
+    assert (config.train.lr, config.train.epochs, config.objective.bounded) == (5e-4, 7, False)
+
+
+def test_a_recipe_goes_with_another_sparsifier_as_far_as_it_has_the_same_settings() -> None:
+    config = config_for("str_contrast", "digits", None, {"sparsifier": {"name": "gaug"}})
+    assert (config.sparsifier.name, config.sparsifier.pretrain_epochs) == ("gaug", 50)
+    assert config_for("str_contrast", "cora", None, {"sparsifier": {"name": "drop_edge"}}).sparsifier.keep == 0.8
+
+
+def test_the_sparsifier_that_keeps_every_edge_has_no_other_settings() -> None:
+    config = parse_config({"sparsifier": {"name": "none"}})
+    assert config.to_dict()["sparsifier"] == {"name": "none"}
+
+
+def test_rivals_have_the_settings_of_their_papers() -> None:
+    config = config_for("mlp", "actor", "fixed-3")
+    assert (config.train.weight_decay, config.train.normalize, config.sparsifier.name) == (5e-4, "none", "none")
+    assert config_for("glnn", "citeseer", "public").model.dropout == 0.1

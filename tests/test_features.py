@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gssc.features import FeatureTable, SparseRows, product, row_normalized
+from gssc.features import FeatureTable, SparseRows, product, row_normalized, usual_normalization
 
 # Four nodes: an ordinary row, an all-zero one, one that sums to zero, a negative one.
 FEATURES = np.array([[1, 3, 0], [0, 0, 0], [2, -2, 0], [-1, 0, -1]], dtype=np.float32)
@@ -124,3 +124,45 @@ def test_read_only_sparse_features_are_read_without_complaint():
         array.flags.writeable = False
     table = FeatureTable(matrix, "none")
     assert np.array_equal(product(table.all(), torch.eye(3)).numpy(), FEATURES)
+
+
+# How features are scaled ---------------------------------------------------------------------------------------------
+
+
+def bags_of_words(stored=np.asarray):
+    return stored((np.random.default_rng(0).random((50, 40)) < 0.05).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("features", "usual"),
+    [
+        (bags_of_words(), "row"),
+        (bags_of_words(sp.csr_matrix), "row"),
+        (-bags_of_words(), "none"),
+        (np.random.default_rng(0).random((50, 4)), "none"),  # such as pixels
+        (np.random.default_rng(0).standard_normal((50, 4)), "none"),
+        (np.random.default_rng(0).standard_normal((50, 4)) * [1, 50, 1, 1], "standard"),
+        (np.random.default_rng(0).standard_normal((50, 4)) + 1000, "standard"),
+        (np.random.default_rng(0).random((50, 4)) * 0.004, "standard"),
+        (np.ones((50, 4)), "none"),
+        (np.random.default_rng(0).random((12_000, 2)) * [1, 1e3], "standard"),
+    ],
+)
+def test_the_usual_normalization_follows_what_features_are(features, usual) -> None:
+    assert usual_normalization(features) == usual
+
+
+def test_standard_scaling_by_hand_and_on_rows_it_was_not_learned_from() -> None:
+    table = FeatureTable(np.array([[1.0, 5.0], [3.0, 5.0]], dtype=np.float32), "standard")
+    assert as_dense(table.all()).tolist() == [[-1, 0], [1, 0]]  # mean 2, deviation 1; a constant column has neither
+    later = FeatureTable(np.array([[5.0, 6.0]], dtype=np.float32), table.scaling)
+    assert as_dense(later.all()).tolist() == [[3, 1]]
+
+
+def test_standard_scaling_is_the_same_from_memory_and_from_disk(tmp_path) -> None:
+    features = np.random.default_rng(0).standard_normal((30, 3)).astype(np.float32) * [1, 10, 100]
+    np.save(tmp_path / "x.npy", features.astype(np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    nodes = np.array([4, 7])
+    in_memory, on_disk = (FeatureTable(each, "standard").rows(nodes) for each in (np.array(mapped), mapped))
+    assert torch.allclose(in_memory, on_disk, atol=1e-5)

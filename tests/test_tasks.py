@@ -113,6 +113,6 @@ def test_decoding() -> None:
 
 
 def test_a_graph_has_the_task_of_its_labels() -> None:
-    graph = csbm(nodes=20, classes=3, degree=4, per_class=2)
+    graph = csbm(nodes=60, classes=3, degree=4, per_class=2)
     assert graph.task == Classes(3)
-    assert graph.with_(labels=np.zeros((20, 5)), class_names=None).task == MultiLabel(5)
+    assert graph.with_(labels=np.zeros((60, 5)), class_names=None).task == MultiLabel(5)

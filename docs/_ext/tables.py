@@ -9,11 +9,12 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from docstring_parser import parse
 
-from gssc.config import DEFAULT_MODEL, RANGES, Config, parse_config
+from gssc.config import DEFAULT_MODEL, Config, parse_config, sections
 from gssc.data import DATASETS
 from gssc.recipes import PRESETS, preset_settings, recipe_names
+from gssc.settings import Limits, limits_of
 
-SECTIONS = Config.sections(DEFAULT_MODEL)
+SECTIONS = sections(Config, DEFAULT_MODEL)
 
 
 def settings(section: str) -> str:
@@ -35,8 +36,9 @@ def allowed(section: str, option: str, types: dict[str, Any]) -> str:
         return ", ".join(code(choice) for choice in get_args(kind))
     if kind is bool:
         return "`true`, `false`"
-    if f"{section}.{option}" in RANGES:
-        low, high = RANGES[f"{section}.{option}"]
+    limits = limits_of(SECTIONS[section], option)
+    if limits != Limits():
+        low, high = limits.low, limits.high
         number = "whole number" if kind is int else "number"
         return f"{number}, {low:g} or more" if high == math.inf else f"{number} from {low:g} to {high:g}"
     return "text" if str in (kind, *get_args(kind)) else "number"

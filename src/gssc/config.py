@@ -1,21 +1,24 @@
-"""Every setting of a run, defined once: these dataclasses are the Python API, the YAML files and the command line."""
+"""All settings of a run: one definition for Python, YAML files and the command line.
+
+Each section lives with what it configures: a model and a sparsifier bring their own, found through their registries;
+the schedule is in :mod:`gssc.schedule`.
+"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import yaml
-
-from gssc.config_checks import check_section, converted, refuse_unknown
 from gssc.errors import GsscError
+from gssc.schedule import ConsolidateConfig, ObjectiveConfig, RivalTrainConfig, TeacherConfig, TrainConfig
+from gssc.settings import Settings, check_section, parse_section, refuse_unknown, setting
 
 if TYPE_CHECKING:
     from typing import Self
 
-Settings = dict[str, Any]
+    from gssc.models.str_contrast import STRContrastSettings
+
+DEFAULT_MODEL = "str_contrast"
 
 
 @dataclass
@@ -37,208 +40,44 @@ class DataConfig:
     dataset: str | None = None
     graph: str | None = None
     split: str | None = None
-    split_seed: int = 0
+    split_seed: int = setting(0, low=0, high=2**63 - 1)
     setting: Literal["transductive", "inductive", "cold-start"] | None = None
     require_all_classes: bool = False
 
 
-@dataclass
-class ModelConfig:
-    """STR-Contrast, the MLP that is trained and later deployed (Sec. III-C of the paper).
+def _settings_of_model(name: str) -> Any:
+    from gssc.models.registry import model_settings  # needs torch
 
-    Args:
-        name: of the model; others have other settings, see ``gssc train --model NAME --help``.
-        hidden: width F of every hidden layer.
-        layers: number of hidden layers L; the deployed model is L + 1 matrix products.
-        dropout: share of hidden units dropped in training, in steps of 1/256.
-        activation: ``leaky_relu`` (released program) or ``relu`` (text).
-        block: ``norm_first`` is batch norm, activation, dropout (released program);
-            ``activation_first`` is activation, batch norm, dropout (text).
-        head_blocks: ``separate`` gives each of the two heads a last block of its own (released program),
-            ``shared`` one block before two linear heads (text).
-        norm_over: batch norm over each ``role`` of rows on its own (endpoints, mixed points, negatives), or over
-            the whole ``batch`` at once.
-        mix_at: where an edge's two ends are mixed (Eq. 8): ``first`` pre-activation (released program) or
-            ``last`` hidden layer (text).
-        mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
-            shared vector on the mixed layer, both directions of an edge on their own), ``random`` (uniform), ``off``
-            (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
-        mix_hidden: width of that net; 256 in the released program.
-        mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
-    """
-
-    name: Literal["str_contrast"] = "str_contrast"
-    hidden: int = 256
-    layers: int = 2
-    dropout: float = 0.5
-    activation: Literal["leaky_relu", "relu"] = "leaky_relu"
-    block: Literal["norm_first", "activation_first"] = "norm_first"
-    head_blocks: Literal["separate", "shared"] = "separate"
-    norm_over: Literal["role", "batch"] = "role"
-    mix_at: Literal["first", "last"] = "first"
-    mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
-    mix_hidden: int = 64
-    mix_floor: float = 0.8
+    return model_settings(name)
 
 
-@dataclass
-class ObjectiveConfig:
-    """The classifier's loss, Eq. 9 to 13.
+def _settings_of_sparsifier(name: str) -> Any:
+    from gssc.sparsify.registry import sparsifier_settings  # needs torch
 
-    Args:
-        smoothness_weight: weight of the smoothness loss beside the classification loss; 1 in the paper. Less of it
-            suits graphs whose edges mostly join different classes.
-        negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
-            distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
-            (released program), ``none`` (the ablation).
-        negative_weight: weight of the negative term.
-        bounded: compare class probabilities in the negative term, which bounds it; raw logits (Eq. 11 as written)
-            let the loss run to minus infinity.
-        class_weights: ``endpoints`` weighs a class by labelled nodes / labelled edge endpoints; ``none`` is plain.
-        center_weight: weight of the extra step per epoch that pulls, per class, the mean logits of labelled nodes
-            and of nodes predicted as that class together; 0 leaves the step out (text).
-        center_nodes: at most this many nodes take part in that step, so that it never needs the whole graph.
-    """
-
-    smoothness_weight: float = 1.0
-    negatives: Literal["in_batch", "degree", "uniform", "none"] = "in_batch"
-    negative_weight: float = 1.0
-    bounded: bool = True
-    class_weights: Literal["endpoints", "none"] = "endpoints"
-    center_weight: float = 1.0
-    center_nodes: int = 4096
-
-
-@dataclass
-class SparsifierConfig:
-    """The sparsifier, which decides the edges to train on (STR-Sparse: Sec. III-B), or one it is compared with.
-
-    Args:
-        name: ``str_sparse``, ``none`` (every edge, always; the ablation), or one of those it is compared with:
-            ``drop_edge``, ``spectral``, ``rank_degree``, ``ss_rd``, ``lds``, ``neural_sparse``, ``gaug``.
-        hidden: width of the scoring space (``gaug``: twice the width of its encoder).
-        maps: linear maps from features to scores: 1 (text) or 2 in a row (released program); ``str_sparse`` only.
-        score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid
-            from saturating on dense features; ``str_sparse`` only.
-        alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A; ``str_sparse`` only.
-        temperature: tau of the relaxed sample (``str_sparse``, ``neural_sparse``, ``gaug``).
-        noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel
-            variate to log M and cuts at 1/2, as Eq. 6 is written; ``str_sparse`` only.
-        keep: share of edges that ``drop_edge``, ``spectral``, ``rank_degree`` and ``ss_rd`` keep.
-        neighbours: k, how many picks a node has in ``neural_sparse``.
-        proposals: new edges that ``gaug`` proposes, as a share of those given.
-        predicted: share of the edge predictor in ``gaug``'s mix with the observed edge, the alpha of its paper.
-        predictor_weight: weight of the edge predictor's own loss in ``gaug``, the beta of its paper.
-        objective: ``ratio`` (released program: mean weight of disagreeing over agreeing kept edges), ``share``
-            (Eq. 16), ``masked_smoothness`` (Eq. 14, the counter-example that empties the graph).
-        pretrain_epochs: steps before anything else, which teach ``str_sparse`` to keep every edge and ``gaug`` to tell
-            edges from pairs that are none.
-        lr: its learning rate.
-        weight_decay: its weight decay.
-    """
-
-    name: Literal[
-        "str_sparse", "none", "drop_edge", "spectral", "rank_degree", "ss_rd", "lds", "neural_sparse", "gaug"
-    ] = "str_sparse"
-    hidden: int = 256
-    maps: Literal[1, 2] = 2
-    score: Literal["dot", "mean"] = "mean"
-    alpha: float = 0.1
-    temperature: float = 0.5
-    noise: Literal["logistic", "gumbel"] = "logistic"
-    keep: float = 0.8
-    neighbours: int = 5
-    proposals: float = 0.5
-    predicted: float = 0.8
-    predictor_weight: float = 1.0
-    objective: Literal["ratio", "share", "masked_smoothness"] = "ratio"
-    pretrain_epochs: int = 100
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-
-
-@dataclass
-class ConsolidateConfig:
-    """The last phase: cheap epochs towards what recent epochs and the neighbourhood agree on.
-
-    Args:
-        epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
-            out, and then the best epoch by validation is kept (text, released program). With it, its last epoch is.
-        decay: of the running mean of predictions, per epoch.
-        steps: rounds of averaging that mean over neighbours, in proportion to agreement.
-    """
-
-    epochs: int = 60
-    decay: float = 0.97
-    steps: int = 2
-
-
-@dataclass
-class TrainConfig:
-    """The schedule of Algorithm 1.
-
-    Args:
-        epochs: epochs of alternating updates after the warm-up.
-        warmup_epochs: epochs on the full graph before the sparsifier takes part.
-        batch_size: edges a batch; both directions of an undirected edge are pairs of their own.
-        max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
-        lr: learning rate of the classifier.
-        mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
-        weight_decay: L2 penalty of the classifier.
-        schedule: ``constant``, or ``cosine`` down to a hundredth over all epochs.
-        average: decay of the running average of the weights, per step, that predicts and is deployed; 0 uses the
-            weights as they are.
-        patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
-            separately.
-        select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
-        normalize: ``row`` divides each feature row by the sum of its absolute values, in training and in the
-            deployed model.
-        seed: every random choice follows from it.
-        threads: threads of the matrix products; part of what determines the exact result.
-    """
-
-    epochs: int = 50
-    warmup_epochs: int = 60
-    batch_size: int = 512
-    max_batches: int = 0
-    lr: float = 0.01
-    mix_lr: float = 1e-4
-    weight_decay: float = 5e-4
-    schedule: Literal["constant", "cosine"] = "constant"
-    average: float = 0.0
-    patience: int = 50
-    select: Literal["accuracy", "loss"] = "accuracy"
-    normalize: Literal["row", "none"] = "row"
-    seed: int = 0
-    threads: int = 1
+    return sparsifier_settings(name)
 
 
 @dataclass
 class RunConfig:
-    """All settings of one run of any model. Each training has a subclass with the sections it needs."""
+    """All settings of one run of any model. Each training has a subclass with the sections it needs.
+
+    The classes of ``model`` and ``sparsifier`` depend on their names.
+    """
 
     data: DataConfig = field(default_factory=DataConfig)
-    model: Any = None  # the settings of the model; its name is model.name
-    sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
-    train: Any = None  # the schedule
-
-    @classmethod
-    def sections(cls, model: str) -> dict[str, Any]:
-        """The class of each section for this model."""
-        return {section.name: section.default_factory for section in fields(cls)}
+    model: Any = None
+    sparsifier: Any = field(default_factory=lambda: _settings_of_sparsifier("none")())
+    train: Any = field(default_factory=RivalTrainConfig)
 
     def check(self) -> None:
         """Refuse names and values that cannot work, by name."""
-        sections = self.sections(getattr(self.model, "name", ""))
-        refuse_unknown("", vars(self), sections)
-        for section, kind in sections.items():
+        refuse_unknown("", vars(self), [section.name for section in fields(self)])
+        for section, kind in sections(type(self), self._name("model"), self._name("sparsifier")).items():
             check_section(section, kind, getattr(self, section))
-        for place, (low, high) in RANGES.items():
-            section, name = place.split(".")
-            value = getattr(getattr(self, section, None), name, None)
-            if value is not None and not low <= value <= high:  # NaN fails too
-                limit = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high}"
-                raise GsscError(f"{place} is {value}; it must be {limit}")
+
+    def _name(self, section: str) -> str:
+        name = getattr(getattr(self, section), "name", None)
+        return name if isinstance(name, str) else {"model": DEFAULT_MODEL, "sparsifier": "none"}[section]
 
     @property
     def total_epochs(self) -> int:
@@ -249,9 +88,14 @@ class RunConfig:
         """The same with at most this many epochs in each phase; 0 leaves it as it is."""
         return replace(self, train=replace(self.train, epochs=min(self.train.epochs, epochs))) if epochs else self
 
+    def plain(self) -> Self:
+        """The same with Python's numbers in place of NumPy's, as a file would hold it."""
+        parts = {section.name: getattr(self, section.name) for section in fields(self)}
+        return replace(self, **{name: replace(part, **_plain(vars(part))) for name, part in parts.items()})
+
     def to_dict(self) -> Settings:
         """As nested plain values, for YAML and JSON."""
-        return {section: _plain(settings) for section, settings in asdict(self).items()}
+        return {section: _plain(values) for section, values in asdict(self).items()}
 
 
 @dataclass
@@ -265,9 +109,9 @@ class Config(RunConfig):
         True
     """
 
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: STRContrastSettings = field(default_factory=lambda: _settings_of_model(DEFAULT_MODEL)())
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
-    sparsifier: SparsifierConfig = field(default_factory=SparsifierConfig)
+    sparsifier: Any = field(default_factory=lambda: _settings_of_sparsifier("str_sparse")())
     train: TrainConfig = field(default_factory=TrainConfig)
     consolidate: ConsolidateConfig = field(default_factory=ConsolidateConfig)
 
@@ -282,7 +126,7 @@ class Config(RunConfig):
         """Epochs of all phases, if none ends early."""
         return self.train.warmup_epochs + self.train.epochs + self.consolidate.epochs
 
-    def shortened(self, epochs: int) -> Config:
+    def shortened(self, epochs: int) -> Self:
         """The same with at most this many epochs in each phase; 0 leaves it as it is."""
         if not epochs:
             return self
@@ -293,63 +137,10 @@ class Config(RunConfig):
 
 
 @dataclass
-class RivalTrainConfig:
-    """The schedule of a model that GSSC is compared with.
-
-    Args:
-        epochs: at most this many.
-        warmup_epochs: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
-        patience: epochs without a better validation result before stopping.
-        lr: learning rate.
-        weight_decay: L2 penalty; some models put it on part of their weights only.
-        select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
-        normalize: ``row`` divides each feature row by the sum of its absolute values, in training and in the
-            deployed model.
-        seed: every random choice follows from it.
-        threads: threads of the matrix products; part of what determines the exact result.
-    """
-
-    epochs: int = 300
-    warmup_epochs: int = 50
-    patience: int = 100
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    select: Literal["accuracy", "loss"] = "accuracy"
-    normalize: Literal["row", "none"] = "row"
-    seed: int = 0
-    threads: int = 1
-
-
-def _no_sparsifier() -> SparsifierConfig:
-    return SparsifierConfig(name="none")
-
-
-@dataclass
 class RivalConfig(RunConfig):
-    """All settings of one run of a model that GSSC is compared with; its own settings are those of its class."""
+    """All settings of one run of a model that GSSC is compared with."""
 
-    sparsifier: SparsifierConfig = field(default_factory=_no_sparsifier)
     train: RivalTrainConfig = field(default_factory=RivalTrainConfig)
-
-    @classmethod
-    def sections(cls, model: str) -> dict[str, Any]:
-        """The class of each section; that of the model is made from the arguments of its class."""
-        from gssc.models.registry import model_settings  # needs torch
-
-        return {**super().sections(model), "model": model_settings(model), "sparsifier": SparsifierConfig}
-
-
-@dataclass
-class TeacherConfig:
-    """The teacher of a distilled model.
-
-    Args:
-        name: of a model that passes messages, see ``gssc bench --list``; it has the settings of its own paper.
-        max_epochs: at most this many; 0 for as many as its paper has.
-    """
-
-    name: str = "sage"
-    max_epochs: int = 0
 
 
 @dataclass
@@ -371,106 +162,53 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-# The least and the greatest value of every number in a Config.
-RANGES = {
-    "data.split_seed": (0, 2**63 - 1),
-    "model.hidden": (1, 2**20),
-    "model.layers": (1, 1000),
-    "model.dropout": (0, 0.99),
-    "model.mix_hidden": (1, 2**20),
-    "model.mix_floor": (0, 1),
-    "objective.smoothness_weight": (0, math.inf),
-    "objective.negative_weight": (0, math.inf),
-    "objective.center_weight": (0, math.inf),
-    "objective.center_nodes": (2, math.inf),
-    "sparsifier.hidden": (1, 2**20),
-    "sparsifier.alpha": (0, 1),
-    "sparsifier.temperature": (1e-3, math.inf),
-    "sparsifier.keep": (0.01, 1),
-    "sparsifier.neighbours": (1, math.inf),
-    "sparsifier.proposals": (0, math.inf),
-    "sparsifier.predicted": (0, 1),
-    "sparsifier.predictor_weight": (0, math.inf),
-    "sparsifier.pretrain_epochs": (0, math.inf),
-    "sparsifier.lr": (0, math.inf),
-    "sparsifier.weight_decay": (0, math.inf),
-    "consolidate.epochs": (0, math.inf),
-    "consolidate.decay": (0, 0.9999),
-    "consolidate.steps": (0, math.inf),
-    "train.epochs": (0, math.inf),
-    "train.warmup_epochs": (0, math.inf),
-    "train.batch_size": (1, math.inf),
-    "train.max_batches": (0, math.inf),
-    "train.lr": (0, math.inf),
-    "train.mix_lr": (0, math.inf),
-    "train.weight_decay": (0, math.inf),
-    "train.average": (0, 0.99999),
-    "train.patience": (1, math.inf),
-    "train.seed": (0, 2**63 - 1),
-    "train.threads": (1, 1024),
-}
+def config_class(model: str) -> type[RunConfig]:
+    """The class of settings of a model's training."""
+    if model == DEFAULT_MODEL:
+        return Config
+    from gssc.train.registry import training_class  # needs torch
 
-DEFAULT_MODEL = "str_contrast"
+    found: type[RunConfig] = training_class(model).Settings
+    return found
+
+
+def sections(kind: type[RunConfig], model: str, sparsifier: str | None = None) -> dict[str, Any]:
+    """The class of each section, for a model and a sparsifier; for the sparsifier of the defaults if left out."""
+    defaults = kind()
+    named = {"model": _settings_of_model(model)}
+    if sparsifier is not None:
+        named["sparsifier"] = _settings_of_sparsifier(sparsifier)
+    return {section.name: named.get(section.name, type(getattr(defaults, section.name))) for section in fields(kind)}
 
 
 def parse_config(*layers: Settings) -> RunConfig:
     """Build the settings of a run from nested values; later layers win, unknown names and wrong types are refused.
 
-    ``model.name`` decides which sections there are. It is that of GSSC if left out.
+    ``model.name`` decides which sections there are, and with ``sparsifier.name`` which settings these two have.
 
     >>> parse_config({"model": {"hidden": 64}}, {"model": {"layers": 3}}).model.hidden
     64
     """
+    merged = merged_settings(*layers)
+    model = merged.get("model", {}).get("name", DEFAULT_MODEL)
+    kind = config_class(model)
+    known = sections(kind, model, merged.get("sparsifier", {}).get("name"))
+    refuse_unknown("", merged, known)
+    parsed = {}
+    for name, section in known.items():
+        usual = getattr(kind(), name)
+        parsed[name] = parse_section(name, usual if type(usual) is section else section(), merged.get(name, {}))
+    config = kind(**parsed)
+    config.check()
+    return config
+
+
+def merged_settings(*layers: Settings) -> Settings:
+    """Nested settings as one; later layers win."""
     merged: Settings = {}
     for layer in layers:
         for name, values in layer.items():
             if not isinstance(values, dict):
                 raise GsscError(f"settings section {name!r} must hold named values, not {values!r}")
             merged.setdefault(name, {}).update(values)
-    model = merged.get("model", {}).get("name", DEFAULT_MODEL)
-    kind = config_class(model)
-    sections = kind.sections(model)
-    refuse_unknown("", merged, sections)
-    defaults = kind()
-    parsed = {
-        name: _parse_section(name, section, merged.get(name, {}), getattr(defaults, name) or section())
-        for name, section in sections.items()
-    }
-    config = kind(**parsed)
-    config.check()
-    return config
-
-
-def config_class(model: str) -> type[RunConfig]:
-    """The class of settings of a model's training."""
-    if model == DEFAULT_MODEL:
-        return Config
-    from gssc.models.registry import model_entry
-
-    return DistillConfig if model_entry(model).uses else RivalConfig
-
-
-def _parse_section(name: str, section: Any, values: Settings, defaults: Any) -> Any:
-    """An instance of the section: the defaults with these values, each converted to the type of its field."""
-    refuse_unknown(f"{name}.", values, section.__dataclass_fields__)
-    return replace(defaults, **{key: converted(f"{name}.{key}", section, key, value) for key, value in values.items()})
-
-
-def read_settings(path: str | Path) -> Settings:
-    """Settings from a YAML file, such as the config.yaml of a run."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise GsscError(f"cannot read settings from {path}: {error}") from None
-    return parse_yaml(text, str(path))
-
-
-def parse_yaml(text: str, where: str) -> Settings:
-    """YAML that must be a mapping."""
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise GsscError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise GsscError(f"{where} holds no settings: it must be YAML with sections such as model: and train:")
-    return content
+    return merged

@@ -24,6 +24,7 @@ from gssc.errors import GsscError
 from gssc.estimator_parameters import as_json, check_parameters, from_json
 from gssc.extras import require
 from gssc.graph import Graph
+from gssc.model_selection import warn_if_unknown_rows_are_scored
 from gssc.train.bilevel import BilevelTraining
 
 require("sklearn", extra="data")
@@ -147,6 +148,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
+        warn_if_unknown_rows_are_scored()
         with _as_value_error():
             check_parameters(self.get_params(deep=False))
             return self._fit(X, y, edge_index)

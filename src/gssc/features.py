@@ -11,7 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gssc.data.plain_table import Scaling
 from gssc.deploy.forward import row_factors
+
+SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
+UNIT_SCALE = (0.1, 3.0)  # the median and the greatest spread of columns that need no scaling
+LARGEST_UNIT_VALUE = 10.0
+ROWS_JUDGED = 10_000
 
 
 class SparseRows:
@@ -96,20 +102,28 @@ class FeatureTable:
 
     Args:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
-        normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are).
+        normalize: a :class:`~gssc.data.plain_table.Scaling`, or the name of one that is learned from these features,
+            see :func:`scaling_of`.
     """
 
-    def __init__(self, features: Any, normalize: str = "none"):
-        self.normalize_on_read = False
+    def __init__(self, features: Any, normalize: str | Scaling = "none"):
+        self.scaling = scaling_of(features, normalize) if isinstance(normalize, str) else normalize
+        self.scale_on_read = False
         if sp.issparse(features):
-            features = features.tocsr()
-            features = row_normalized(features) if normalize == "row" else features.astype(np.float32)
+            features = self._scaled(features.tocsr()).astype(np.float32)
         elif isinstance(features, np.memmap):
-            self.normalize_on_read = normalize == "row"
-        elif normalize == "row":
-            features = row_normalized(features)
+            self.scale_on_read = True
+        else:
+            features = self._scaled(features)
         self.features = features
         self._all: Rows | None = None
+
+    def _scaled(self, features: Any) -> Any:
+        """The rows as training reads them."""
+        if self.scaling.normalize == "row":
+            return row_normalized(features)
+        scaled = self.scaling.applied(features)
+        return scaled if sp.issparse(scaled) else np.asarray(scaled, dtype=np.float32)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -121,7 +135,7 @@ class FeatureTable:
         if sp.issparse(chosen):
             return SparseRows(chosen)
         chosen = np.ascontiguousarray(chosen, dtype=np.float32)
-        return torch.from_numpy(row_normalized(chosen) if self.normalize_on_read else chosen)
+        return torch.from_numpy(self._scaled(chosen) if self.scale_on_read else chosen)
 
     def all(self) -> Rows:
         """Every row at once; built once and kept."""
@@ -129,7 +143,7 @@ class FeatureTable:
             in_memory = isinstance(self.features, np.ndarray) and self.features.flags.writeable
             if sp.issparse(self.features):
                 self._all = SparseRows(self.features)
-            elif in_memory and not self.normalize_on_read:
+            elif in_memory and not self.scale_on_read:
                 self._all = torch.from_numpy(self.features)
             else:
                 self._all = self.rows(np.arange(self.shape[0]))
@@ -142,6 +156,51 @@ class FeatureTable:
             return
         for start in range(0, self.shape[0], size):
             yield self.rows(np.arange(start, min(start + size, self.shape[0])))
+
+
+def scaling_of(features: Any, normalize: str) -> Scaling:
+    """How features are scaled before training, learned from them.
+
+    Args:
+        features: [N, d], dense, memory-mapped or CSR.
+        normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are);
+            ``standard`` takes its mean off each column and divides by its standard deviation (CSR keeps its zeros: its
+            columns get mean square one); ``none``; ``auto`` is ``row`` for sparse rows that are never negative, such
+            as bags of words, ``none`` for columns that are on a scale of about one already, else ``standard``.
+    """
+    if normalize == "auto":
+        normalize = usual_normalization(features)
+    if normalize == "standard" and isinstance(features, np.memmap):
+        features = some_rows(features)
+    return Scaling.of(features, normalize)
+
+
+def usual_normalization(features: Any) -> str:
+    """What ``auto`` stands for: ``row``, ``none`` or ``standard``; judged by at most 10,000 rows."""
+    rows = some_rows(features)
+    filled = (rows != 0).sum() / max(1, rows.shape[0] * rows.shape[1])
+    if filled <= SPARSE_SHARE and rows.min() >= 0:
+        return "row"
+    spread = column_spread(rows)
+    alike = len(spread) == 0 or (spread.max() <= UNIT_SCALE[1] and np.median(spread) >= UNIT_SCALE[0])
+    return "none" if alike and abs(rows).max() <= LARGEST_UNIT_VALUE else "standard"
+
+
+def column_spread(rows: Any) -> np.ndarray:
+    """Standard deviations of the columns that vary; of CSR columns the root of their mean square."""
+    if sp.issparse(rows):
+        spread = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64).ravel())
+    else:
+        spread = np.asarray(rows, dtype=np.float64).std(axis=0)
+    return spread[spread > 0]
+
+
+def some_rows(features: Any) -> Any:
+    """At most 10,000 rows at equal distances, in memory; all of them if there are no more."""
+    count = features.shape[0]
+    if count <= ROWS_JUDGED:
+        return features
+    return features[np.linspace(0, count - 1, ROWS_JUDGED).astype(np.int64)]
 
 
 def row_normalized(features: Any) -> Any:

@@ -17,7 +17,9 @@ import scipy.sparse as sp
 
 from gssc.data.arrays import as_array, as_text
 from gssc.data.checks import Cleaning, clean_edges, clean_features
+from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
+from gssc.data.structure_features import structure_features
 from gssc.errors import GsscError
 
 if TYPE_CHECKING:
@@ -39,8 +41,10 @@ class Graph:
     """A node-classification problem on one undirected graph.
 
     Args:
-        features: [N, d] numbers, dense, memory-mapped or SciPy sparse; kept as float32.
-        edges: [2, E] node ids, in any direction, order and repetition; kept once each, sorted.
+        features: [N, d] numbers, dense, memory-mapped or SciPy sparse; kept as float32. None makes them from the edges:
+            degree and position (`gssc.data.structure_features`), for graphs that have no features.
+        edges: [2, E] node numbers, pairs by name, a DataFrame, a NetworkX graph or a SciPy adjacency (see
+            `gssc.data.edges.as_edges`), in any direction, order and repetition; kept once each, sorted.
         labels: [N] class ids (-1 unknown) or class names (None, NaN, "", -1 unknown; "-1" and "1" alone are two
             classes), or [N, T] binary targets with NaN where missing. Left out, every label is unknown.
         train, val, test: node ids or boolean masks; kept as sorted ids. Any may be empty.
@@ -48,6 +52,8 @@ class Graph:
             training), "inductive" (test nodes and their edges are not) or "cold-start" (test nodes moreover
             have no edges when predicted).
         class_names, node_ids, feature_names: what the numbers stand for, where known.
+        edge_weight: [E] numbers above 0, one per edge as given; kept as float32, one per edge as sorted. An edge listed
+            several times or in both directions gets the largest of its weights. None if all are 1.
         require_all_classes: refuse a graph that has a class without a training label. By default such a class
             is only mentioned in `notes`.
 
@@ -71,26 +77,33 @@ class Graph:
     class_names: tuple[str, ...] | None = None
     node_ids: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
+    edge_weight: np.ndarray | None = None
     cleaning: Cleaning = field(default_factory=Cleaning)
     require_all_classes: InitVar[bool] = False
     _checked_features: InitVar[Any] = None  # features that were checked before: not read again
 
     def __post_init__(self, require_all_classes: bool, _checked_features: Any) -> None:
-        features = self.features
-        if features is not _checked_features or features is None:
+        features, feature_names = self.features, self.feature_names
+        if features is not None and features is not _checked_features:
             features = clean_features(features)
-        nodes = int(features.shape[0])
-        edges, cleaned = clean_edges(self.edges, nodes)
+        nodes = self._count_nodes() if features is None else int(features.shape[0])
+        node_ids = _clean_node_ids(self.node_ids, nodes)
+        listed, listed_weight = as_edges(self.edges, node_ids, nodes)
+        edge_weight = listed_weight if self.edge_weight is None else self.edge_weight
+        edges, edge_weight, cleaned = clean_edges(listed, nodes, edge_weight)
+        if features is None:
+            features, feature_names = structure_features(edges, nodes, edge_weight)
         labels, class_names = clean_labels(self.labels, nodes, self.class_names)
         parts = {part: clean_index(getattr(self, part), nodes, part) for part in ("train", "val", "test")}
         refuse_overlap(parts)
         canonical = {
             "features": features,
             "edges": edges,
+            "edge_weight": edge_weight,
             "labels": labels,
             "class_names": class_names,
-            "node_ids": _clean_node_ids(self.node_ids, nodes),
-            "feature_names": _clean_feature_names(self.feature_names, int(features.shape[1])),
+            "node_ids": node_ids,
+            "feature_names": _clean_feature_names(feature_names, int(features.shape[1])),
             "cleaning": self.cleaning + cleaned,
             **parts,
         }
@@ -101,6 +114,15 @@ class Graph:
         self._refuse_unlabelled()
         if require_all_classes and self._classes_without_training_label():
             raise GsscError(self._missing_class_note() + "; add a label, drop the class, or allow it")
+
+    def _count_nodes(self) -> int:
+        """Return the number of nodes of a graph without features."""
+        for named in (self.node_ids, self.labels):
+            if named is not None:
+                return len(named)
+        if sp.issparse(self.edges):
+            return int(self.edges.shape[0])
+        return int(np.max(as_edges(self.edges, None, 0)[0], initial=-1)) + 1
 
     def _refuse_unlabelled(self) -> None:
         """Training and choosing a model need labels; a test node may be one whose label nobody knows."""
@@ -169,15 +191,32 @@ class Graph:
         return f"{len(missing)} of {self.num_classes} classes have no training label, the first is {first!r}"
 
     def with_(self, **changes: Any) -> Graph:
-        """Return a copy with some fields replaced; the number of classes never shrinks on the way."""
+        """Return a copy with some fields replaced; the number of classes never shrinks on the way.
+
+        With other `edges` that come without weights, those that were there before keep theirs and new ones weigh 1.
+        """
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         if "edges" in changes:
             values["cleaning"] = Cleaning()
+            values["edge_weight"] = None
+            if self.edge_weight is not None and "edge_weight" not in changes:
+                edges, weights = as_edges(changes["edges"], self.node_ids, self.num_nodes)
+                changes = {**changes, "edges": edges, "edge_weight": weights}
+                if weights is None:
+                    changes["edge_weight"] = self._weight_of(edges)
         if "labels" in changes and not self.is_multilabel and self.class_names is None:
             array = np.asarray(changes["labels"])
             if array.ndim == 1 and array.dtype.kind in "iu" and array.max(initial=-1) + 1 < self.num_classes:
                 values["class_names"] = _numbered(self.num_classes)
         return Graph(**{**values, "_checked_features": self.features, **changes})
+
+    def _weight_of(self, edges: Any) -> np.ndarray:
+        """Return the weight of each of these edges [2, *], 1 for those the graph does not have."""
+        first, second = np.sort(np.asarray(edges).astype(np.int64), axis=0)
+        wanted, keys = first * self.num_nodes + second, self.edges[0] * self.num_nodes + self.edges[1]
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        known = np.ones(len(keys), dtype=np.float32) if self.edge_weight is None else self.edge_weight
+        return np.where(keys[place] == wanted, known[place], np.float32(1))
 
     def training_view(self) -> tuple[Graph, np.ndarray]:
         """Return what training may see, and the original id of each of its nodes.
@@ -191,7 +230,8 @@ class Graph:
         seen[self.test] = False
         kept = np.flatnonzero(seen)
         new_id = np.cumsum(seen) - 1
-        edges = self.edges[:, seen[self.edges].all(axis=0)]
+        both_seen = seen[self.edges].all(axis=0)
+        edges = self.edges[:, both_seen]
         if not edges.shape[1]:
             raise GsscError(
                 f"no edge is left to train on in the {self.setting} setting once the {len(self.test)} test nodes "
@@ -207,6 +247,7 @@ class Graph:
             features=features,
             _checked_features=features,
             edges=new_id[edges],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[both_seen],
             labels=self.labels[kept],
             train=new_id[self.train],
             val=new_id[self.val],
@@ -275,28 +316,42 @@ class Graph:
 
     @classmethod
     def from_networkx(
-        cls, graph: networkx.Graph, *, features: str = "x", label: str = "y", split: str = "split", **changes: Any
+        cls,
+        graph: networkx.Graph,
+        *,
+        features: str | None = "x",
+        label: str = "y",
+        split: str = "split",
+        weight: str = "weight",
+        **changes: Any,
     ) -> Graph:
-        """Build a graph from NetworkX; `features`, `label` and `split` name the node attributes to read."""
+        """Build a graph from NetworkX.
+
+        `features`, `label` and `split` name the node attributes to read, `weight` the edge attribute. A name other
+        than these defaults that no node or edge has is an error. `features=None` makes features from the structure.
+        """
         from gssc.data.convert import from_networkx
 
-        return from_networkx(graph, features=features, label=label, split=split, **changes)
+        return from_networkx(graph, features=features, label=label, split=split, weight=weight, **changes)
 
     def to_networkx(self) -> networkx.Graph:
-        """Return a NetworkX graph with node attributes x, y and split."""
+        """Return a NetworkX graph with node attributes x, y and split, and edge attribute weight where there is one."""
         from gssc.data.convert import to_networkx
 
         return to_networkx(self)
 
     @classmethod
     def from_scipy(cls, adjacency: Any, features: Any, labels: Any = None, **changes: Any) -> Graph:
-        """Build a graph from a SciPy sparse adjacency matrix, whose non-zero entries are the edges."""
+        """Build a graph from a SciPy sparse adjacency matrix, whose non-zero entries are the edges' weights.
+
+        `features=None` makes features from the structure.
+        """
         from gssc.data.convert import from_scipy
 
         return from_scipy(adjacency, features, labels, **changes)
 
     def to_scipy(self) -> sp.csr_matrix:
-        """Return the symmetric adjacency matrix, ones for edges."""
+        """Return the symmetric adjacency matrix of weights, ones where there are none."""
         from gssc.data.convert import to_scipy
 
         return to_scipy(self)

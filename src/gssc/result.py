@@ -7,16 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.special import softmax
 
-from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
+from gssc.calibration import GREATEST, LEAST, PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.config import Config, RunConfig
 from gssc.deploy import DeployedModel
+from gssc.features import column_spread, some_rows
 from gssc.graph import Graph
 from gssc.train.registry import training_class
 from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
 
 __all__ = ["Result", "fit", "make_training"]
+
+UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
+SAME_TRUST = 0.01  # keep probabilities closer than this tell nothing
 
 
 @dataclass(repr=False)
@@ -31,6 +36,7 @@ class Result:
         outcome: the kept epoch, scores, seconds and edges.
         calibration: temperature, and calibration errors of test nodes before and after; None where there is nothing
             to calibrate: no validation nodes, several targets per node, or a model that needs the graph.
+        notes: one line per thing that went on without an error but may have spoilt the result.
     """
 
     training: Training
@@ -39,6 +45,7 @@ class Result:
     def __post_init__(self) -> None:
         self.outcome: Outcome = self.training.outcome()
         self.calibration: dict[str, float] | None = None
+        self.notes: list[str] = []
         self._model: DeployedModel | None = None
         self._needs_graph: NeedsGraph | None = None
         try:
@@ -47,6 +54,7 @@ class Result:
             self._needs_graph = reason
         else:
             self._calibrate(self._model)
+        self.notes = list(filter(None, (self._scale_note(), self._trust_note(), self._temperature_note())))
 
     def __repr__(self) -> str:
         graph, outcome = self.graph, self.outcome
@@ -107,6 +115,39 @@ class Result:
         """The undirected edges that were weighed, by node ids of the graph, [2, E], and their keep probabilities."""
         return self.training.edge_trust()
 
+    def _scale_note(self) -> str | None:
+        """Columns on unlike scales that nothing put on one."""
+        features, scaling = self.graph.features, getattr(self.training, "scaling", None)
+        if scaling is None or scaling.scale is not None or issparse(features):
+            return None
+        spread = column_spread(some_rows(features))
+        if len(spread) == 0 or spread.max() <= UNLIKE * spread.min():
+            return None
+        return (
+            f"columns are on unlike scales (standard deviations from {spread.min():.3g} to {spread.max():.3g}), so "
+            "the largest ones decide: --train.normalize standard puts them on one"
+        )
+
+    def _trust_note(self) -> str | None:
+        """A sparsifier that learned but cannot tell one edge from another."""
+        sparsifier = getattr(self.training, "sparsifier", None)
+        if sparsifier is None or not sparsifier.trains:
+            return None
+        trust = self.edge_trust()[1]
+        if len(trust) < 2 or trust.max() - trust.min() >= SAME_TRUST:
+            return None
+        return (
+            f"the keep probabilities of all edges lie between {trust.min():.4f} and {trust.max():.4f}: the sparsifier "
+            "cannot tell one edge from another; scale the features, or use --sparsifier none"
+        )
+
+    def _temperature_note(self) -> str | None:
+        """A temperature at the end of its range."""
+        temperature = self.calibration["temperature"] if self.calibration else 1.0
+        if 1.01 * LEAST < temperature < GREATEST / 1.01:
+            return None
+        return f"the temperature ended at its bound ({temperature:.3g}): probabilities are not calibrated"
+
     def _calibrate(self, model: DeployedModel) -> None:
         """Fit the model's temperature on validation nodes, by the logits of the training."""
         graph, logits = self.graph, self.outcome.scores
@@ -124,7 +165,6 @@ class Result:
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
     """The training of the model that ``config.model.name`` names, ready to run."""
-    config.check()
     return training_class(config.model.name)(graph, config)
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from gssc.config import Config, DataConfig, RunConfig, parse_config, read_settings
+from gssc.config import Config, DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
 from gssc.data.splits import make_split
 from gssc.deploy.export.folder import exports_in
@@ -34,6 +34,7 @@ from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, write_json
 from gssc.graph import Graph
 from gssc.result import Result, make_training
+from gssc.settings import read_settings
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.training import Epoch, Training
@@ -97,10 +98,7 @@ class Run:
     ):
         if overwrite and resume:
             raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
-        config = config or Config()
-        config.check()
-        self.folder = Path(folder)
-        self.config = parse_config(config.to_dict())  # as the folder will hold it: NumPy's numbers become plain ones
+        self.folder, self.config = Path(folder), (config or Config()).plain()
         self._look(overwrite or resume)
         self.graph = self._graph(graph, data_root)
         self.training: Training = make_training(self.graph, self.config)
@@ -298,6 +296,7 @@ class Run:
             "versions": versions(),
             "training_labels": len(self.graph.train),
             "calibration": _rounded(result.calibration),
+            "notes": result.notes,
         }
         if result.needs_graph:
             metrics["needs_graph"] = result.needs_graph

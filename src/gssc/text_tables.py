@@ -16,6 +16,7 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 # By which a node table's id and label are known, unless the user names others.
 ID_NAMES = ("id", "node_id", "node", "node id")
 LABEL_NAMES = ("label", "y", "class", "target")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
 
 
@@ -30,12 +31,12 @@ def ending(path: Path) -> str:
     return inner if suffix == ".gz" and inner in TEXT_ENDINGS else suffix
 
 
-def records_of(path: Path) -> Iterator[tuple[int, list[str]]]:
+def records_of(path: Path, decimal: str = ".") -> Iterator[tuple[int, list[str]]]:
     """The :func:`records` of a file, packed or not; the mark that spreadsheets put before UTF-8 is skipped."""
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            yield from records(file, ending(path), path)
+            yield from records(file, ending(path), path, decimal)
     except UnicodeDecodeError as error:
         with opener(path, "rb") as file:
             where = _first_line_not_utf8(file) or error.reason
@@ -52,34 +53,43 @@ def _first_line_not_utf8(file: IO[bytes]) -> str | None:
     return None
 
 
-def find_delimiter(first_line: str) -> str:
+def find_delimiter(first_line: str, decimal: str = ".") -> str:
     """What stands between the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
 
     >>> find_delimiter("load;heat, mean;speed"), find_delimiter('"load;heat;speed",weight')
     (';', ',')
+    >>> find_delimiter("1,5;2,5;3,5", decimal=",")
+    ';'
     """
-    return max(",;\t", key=_QUOTED.sub(r"\1", first_line).count)
+    return max(";\t" if decimal == "," else ",;\t", key=_QUOTED.sub(r"\1", first_line).count)
 
 
-def records(file: IO[str], kind: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+def records(file: IO[str], kind: str, path: Path, decimal: str = ".") -> Iterator[tuple[int, list[str]]]:
     """The cells of every line that is not blank, with the number of the line they begin on.
 
     Args:
         file: an open table that can be read from its start.
         kind: its ending; in ``.tsv`` and ``.tab`` only a tab separates cells.
         path: what to call it in an error.
+        decimal: "," reads a cell such as 1,5 as 1.5, whatever its column; cells are then separated by ; or a tab.
     """
+    if decimal not in (".", ","):
+        raise GsscError(f"decimal is {decimal!r}: use a point or a comma")
     first = next((text for text in file if text.strip()), "")
-    delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(first)
+    delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(first, decimal)
     file.seek(0)
     reader, line = csv.reader(file, delimiter=delimiter, strict=True), 1
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                yield line, cells
+                yield line, [_with_point(cell) for cell in cells] if decimal == "," else cells
             line = reader.line_num + 1
     except csv.Error as error:
         raise GsscError(f"{path}:{line}: not a text table: {error}") from None
+
+
+def _with_point(cell: str) -> str:
+    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def is_header(cells: Sequence[str]) -> bool:

@@ -6,12 +6,13 @@ import numpy as np
 import search
 
 from gssc.data import csbm
+from gssc.evaluate.blind import without_test_labels
 
 GRAPH = csbm(nodes=60, classes=3, features=6, degree=4, per_class=5)
 
 
 def test_no_test_label_is_left():
-    blind = search.without_test_labels(GRAPH)
+    blind = without_test_labels(GRAPH)
     assert (blind.labels[GRAPH.test] == -1).all()
     kept = np.concatenate([GRAPH.train, GRAPH.val])
     assert np.array_equal(blind.labels[kept], GRAPH.labels[kept])
@@ -19,7 +20,7 @@ def test_no_test_label_is_left():
 
 
 def test_drawn_splits_use_the_labels_the_given_split_may_use_and_no_other():
-    blind = search.without_test_labels(GRAPH)
+    blind = without_test_labels(GRAPH)
     first, second = (search.resplit(blind, seed) for seed in (1, 2))
     for drawn in (first, second):
         assert np.array_equal(np.bincount(drawn.labels[drawn.train]), np.bincount(GRAPH.labels[GRAPH.train]))

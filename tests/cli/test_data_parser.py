@@ -32,8 +32,9 @@ TABLES = ["--nodes", "n.csv", "--edges", "e.csv", "--out", "g.npz"]
 
 
 def test_import_passes_every_option(called: dict) -> None:
+    more = ["--weight", "w", "--n-neighbors", "4", "--decimal", ",", "--features-from", "structure"]
     options = ["--id", "key", "--label", "kind", "--features", "a", "b", "--ignore", "c", "--split", "per-class:20"]
-    assert main(["data", "import", *TABLES, *options, "--seed", "3", "--source", "u", "--target", "v"]) == 0
+    assert main(["data", "import", *TABLES, *options, "--seed", "3", "--source", "u", "--target", "v", *more]) == 0
     assert called["import_graph"] == {
         "nodes": "n.csv",
         "edges": "e.csv",
@@ -45,6 +46,10 @@ def test_import_passes_every_option(called: dict) -> None:
         "split_column": None,
         "source_column": "u",
         "target_column": "v",
+        "weight_column": "w",
+        "features_from": "structure",
+        "n_neighbors": 4,
+        "decimal": ",",
         "split": "per-class:20",
         "setting": "transductive",
         "name": None,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gssc.cli.data import dataset_info, import_graph, list_datasets
+from gssc.cli.main import main
 from gssc.data import DATASETS
 from gssc.errors import GsscError
 from gssc.graph import Graph
@@ -48,6 +50,42 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert "homophily" in capsys.readouterr().out
     with pytest.raises(GsscError, match="did you mean 'cora'"):
         dataset_info("kora")
+
+
+def test_info_of_a_graph_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.npz"
+    Graph(np.eye(3), [[0, 1], [1, 2]], labels=["u", None, "v"], edge_weight=[0.5, 2], name="my [graph]").save(path)
+    assert main(["data", "info", str(path)]) == 0
+    printed = capsys.readouterr().out
+    for part in ("my [graph]", "2: u, v", "0.5 to 2"):
+        assert part in printed
+    with pytest.raises(GsscError, match=r"absent\.npz does not exist"):
+        dataset_info(str(tmp_path / "absent.npz"))
+    (tmp_path / "cora.txt").write_text("no graph")
+    with pytest.raises(GsscError, match=r"cora\.txt"):
+        dataset_info(str(tmp_path / "cora.txt"))
+
+
+def test_import_without_edges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "n.csv").write_text("x;label\n1,5;u\n2,5;v\n9;-1\n8;u\n")
+    command = ["data", "import", "--nodes", str(tmp_path / "n.csv"), "--out", str(tmp_path / "g.npz")]
+    assert main([*command, "--decimal", ",", "--n-neighbors", "1"]) == 0
+    assert "nearest neighbours" in capsys.readouterr().out
+    graph = Graph.load(tmp_path / "g.npz")
+    assert graph.edges.tolist() == [[0, 2], [1, 3]]
+    assert (graph.class_names, graph.labels.tolist()) == (("u", "v"), [0, 1, -1, 0])
+
+
+def test_import_of_weighted_edges_without_features(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id,label\na,u\nb,v\nc,u\n")
+    (tmp_path / "e.csv").write_text("source,target,km\na,b,2\nb,c,3\n")
+    command = ["data", "import", "--nodes", str(tmp_path / "n.csv"), "--edges", str(tmp_path / "e.csv")]
+    assert main([*command, "--weight", "km", "--features-from", "structure", "--out", str(tmp_path / "g.npz")]) == 0
+    graph = Graph.load(tmp_path / "g.npz")
+    assert graph.edge_weight is not None
+    assert graph.edge_weight.tolist() == [2, 3]
+    assert graph.feature_names is not None
+    assert graph.feature_names[0] == "log degree"
 
 
 def test_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

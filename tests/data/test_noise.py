@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gssc.data.noise import DEFAULT_KINDS, NOISE, NoiseSpec, add_noise, parse_noise
 from gssc.data.noise_features import gaussian, mask
 from gssc.data.noise_labels import asymmetric, instance, symmetric, uniform
-from gssc.data.noise_structure import add, dice, random, remove
+from gssc.data.noise_structure import RELEASED, add, as_distributed, dice, random, remove
 from gssc.errors import GsscError
 from gssc.graph import Graph
 
@@ -183,6 +183,7 @@ def test_dice_by_hand() -> None:
 def test_any_structure_noise(edges: set, labels: list[int], kind: str, rate: float, seed: int) -> None:
     graph = Graph(np.eye(7), np.array(sorted(edges)).T, labels=labels)
     count = round(rate * len(edges))
+    fewer = (len(edges) - round((0.65 - rate / 2) * len(edges)) if rate else 0, int(rate * len(edges) + 1e-9))
     spec = NoiseSpec(kind, rate)
     free = [pair for pair in combinations(range(7), 2) if pair not in edges]
     within = [pair for pair in edges if labels[pair[0]] == labels[pair[1]] >= 0]
@@ -192,6 +193,7 @@ def test_any_structure_noise(edges: set, labels: list[int], kind: str, rate: flo
         "add": count <= len(free),
         "remove": count < len(edges),
         "dice": max(labels) >= 0 and count // 2 <= len(within) and count - count // 2 <= len(between),
+        "as-distributed": fewer[1] <= len(free) and fewer[0] < len(edges) + fewer[1],
     }
     if not possible[kind]:
         with pytest.raises(GsscError, match=r"use a lower rate|use random noise"):
@@ -209,11 +211,35 @@ def test_any_structure_noise(edges: set, labels: list[int], kind: str, rate: flo
         assert (len(removed), len(added)) == (count // 2, count - count // 2)
         assert removed <= set(within)
         assert added <= set(between)
+    elif kind == "as-distributed":
+        assert (len(removed), len(added)) == fewer
     else:
         assert (len(removed), len(added)) == tuple(count * part for part in counts[kind])
     assert (report["structure"]["removed"], report["structure"]["added"]) == (len(removed), len(added))
     assert report["structure"]["edges_before"] == len(clean)
     assert noisy.num_edges == made.graph.num_edges
+
+
+def test_as_distributed_by_hand() -> None:
+    ring = Graph(np.eye(20), np.stack([np.arange(20), np.roll(np.arange(20), 1)]))
+    for rate, removed, added in ((0.0, 0, 0), (0.1, 8, 2), (0.2, 9, 4), (0.3, 10, 6), (1.0, 17, 20)):
+        result = as_distributed(ring, rate, rng())
+        assert (result.removed.shape[1], result.added.shape[1]) == (removed, added)
+        assert result.realised_rate == added / 20
+
+
+@pytest.mark.parametrize(("name", "edges"), [("cora", 5278), ("citeseer", 4552)])
+def test_as_distributed_has_the_counts_of_the_released_files(name: str, edges: int) -> None:
+    path = np.stack([np.arange(edges), np.arange(1, edges + 1)])
+    graph = Graph(np.ones((edges + 1, 1)), path, name=name)
+    kept = {"cora": (60, 56, 50), "citeseer": (58, 55, 50)}[name]
+    added = {"cora": (527, 1055, 1583), "citeseer": (467, 935, 1402)}[name]
+    assert list(RELEASED[name]) == [0.1, 0.2, 0.3]
+    for rate, percent, count in zip(RELEASED[name], kept, added, strict=True):
+        noisy, report = add_noise(graph, structure=f"as-distributed:{rate}")
+        assert round(100 * (1 - report["structure"]["removed"] / edges)) == percent
+        assert report["structure"]["added"] == count
+        assert noisy.num_edges == edges - report["structure"]["removed"] + count
 
 
 @pytest.mark.parametrize("make", [add, dice])
@@ -249,7 +275,8 @@ def test_a_large_graph_stays_in_proportion() -> None:
     for kind in NOISE["structure"]:
         noisy, report = add_noise(graph, structure=NoiseSpec(kind, 0.2), seed=1)
         changed = report["structure"]["removed"] + report["structure"]["added"]
-        assert changed == round(0.2 * graph.num_edges) * (2 if kind == "random" else 1)
+        share = {"random": 0.4, "as-distributed": 0.45 + 0.2}.get(kind, 0.2)
+        assert changed == pytest.approx(share * graph.num_edges, abs=1)
         assert noisy.num_edges == graph.num_edges + report["structure"]["added"] - report["structure"]["removed"]
 
 

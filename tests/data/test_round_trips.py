@@ -42,13 +42,14 @@ def graphs(draw: st.DrawFn) -> Graph:
         setting=draw(st.sampled_from(["transductive", "inductive", "cold-start"])),
         node_ids=[f"n{i}" for i in range(nodes)] if extra else None,
         feature_names=[f"f{i}" for i in range(dense.shape[1])] if extra else None,
+        edge_weight=rng.choice([0.25, 1.0, 3.1], 11) if draw(st.booleans()) else None,
     )
 
 
 def assert_same(left: Graph, right: Graph, *, told: bool = True) -> None:
     rows = [g.features if isinstance(g.features, np.ndarray) else g.features.toarray() for g in (left, right)]
     np.testing.assert_array_equal(*rows)
-    for field in ("edges", "labels", "train", "val", "test"):
+    for field in ("edges", "edge_weight", "labels", "train", "val", "test"):
         np.testing.assert_array_equal(getattr(left, field), getattr(right, field), err_msg=field)
     if told:
         for field in ("name", "split", "setting", "class_names", "feature_names"):
@@ -112,6 +113,7 @@ def test_pyg_with_several_masks_and_column_labels() -> None:
     assert Graph.from_pyg(data, name="mine").name == "mine"
     with pytest.raises(GsscError, match="has no x"):
         Graph.from_pyg(pyg.Data(edge_index=data.edge_index))
+    assert Graph.from_pyg(pyg.Data(edge_index=data.edge_index, num_nodes=2), features=None).num_nodes == 2
     with pytest.raises(GsscError, match="mask_column is 2, but train_mask has columns 0 to 1"):
         Graph.from_pyg(data, mask_column=2)
     with pytest.raises(GsscError, match="not HeteroData"):
@@ -162,6 +164,25 @@ def test_networkx_refusals() -> None:
         Graph.from_networkx([1, 2])  # type: ignore[arg-type]
 
 
+def test_networkx_attributes_that_nothing_has() -> None:
+    networkx = pytest.importorskip("networkx")
+    network = networkx.Graph()
+    network.add_edge("a", "b", strength=2.0)
+    for name in "ab":
+        network.add_node(name, x=[1.0], kind="k", part="train")
+    with pytest.raises(GsscError, match="label='knid': no node has such an attribute: did you mean 'kind'?"):
+        Graph.from_networkx(network, label="knid")
+    with pytest.raises(GsscError, match=r"split='prat': .* did you mean 'part'\? \(to name the split"):
+        Graph.from_networkx(network, split="prat")
+    with pytest.raises(GsscError, match="weight='strenght': no edge has .* did you mean 'strength'?"):
+        Graph.from_networkx(network, weight="strenght")
+    with pytest.raises(GsscError, match="weight='w': no edge has such an attribute: the edges have no attributes"):
+        Graph.from_networkx(networkx.path_graph(2), features=None, weight="w")
+    graph = Graph.from_networkx(network, label="kind", split="part", weight="strength")
+    assert (graph.class_names, graph.train.tolist(), graph.edge_weight) == (("k",), [0, 1], [2.0])
+    assert Graph.from_networkx(network).num_classes == 0  # y is the default: without it, no label is known
+
+
 def test_networkx_as_people_name_things() -> None:
     networkx = pytest.importorskip("networkx")
     grid = networkx.grid_2d_graph(2, 2)
@@ -176,7 +197,7 @@ def test_networkx_as_people_name_things() -> None:
 def test_scipy_refusals() -> None:
     with pytest.raises(GsscError, match="square SciPy sparse matrix"):
         Graph.from_scipy(np.eye(2), np.eye(2))
-    with pytest.raises(GsscError, match="2 nodes, features have 3 rows"):
+    with pytest.raises(GsscError, match=r"adjacency has shape \(2, 2\) for 3 nodes"):
         Graph.from_scipy(sp.csr_matrix(np.ones((2, 2))), np.eye(3))
     with pytest.raises(GsscError, match="features cannot be read as an array"):
         Graph.from_scipy(sp.csr_matrix(np.ones((3, 3))), [[1], [1, 2], [3]])

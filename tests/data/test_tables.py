@@ -11,12 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gssc import GSSCClassifier
 from gssc.data import import_tables
+from gssc.data.neighbours import nearest_neighbour_edges
 from gssc.errors import GsscError
 from gssc.graph import Graph
 
 NODES = "id,age,label,height,split\na,1,cat,0.5,train\nb,2,dog,1.5,val\nc,3,,2.5,\nd,4,cat,-1e3,test\n"
-EDGES = "source,target,weight\na,b,1\nb,c,2\nd,c,x\n"
+EDGES = "source,target,note\na,b,1\nb,c,2\nd,c,x\n"
 
 
 @pytest.fixture
@@ -217,6 +219,94 @@ def test_default_split_uses_every_label(build: Any) -> None:
     graph = build("id,x,y\n" + rows, "u,v\n0,1\n")
     assert (len(graph.train), len(graph.val), len(graph.test)) == (30, 10, 10)
     assert graph.split == "ratio 60/20/20 seed=0"
+
+
+def test_weights_of_edges(build: Any) -> None:
+    nodes = "id,x\na,1\nb,2\nc,3\n"
+    graph = build(nodes, "source,target,Weight\na,b,0.5\nc,b,2\nb,a,3\n")
+    assert graph.edge_weight.tolist() == [3, 2]
+    assert build(nodes, "u,v,km\na,b,0.5\nc,b,2\n", weight_column="km").edge_weight.tolist() == [0.5, 2]
+    assert build(nodes, "u,v,km\na,b,0.5\nc,b,2\n").edge_weight is None
+    assert build(nodes, "u,v,weight\na,b,x\n", weight_column="none").edge_weight is None
+    with pytest.raises(GsscError, match=r"edges\.csv:2, column 'weight': 'x' is not a number.*--weight none"):
+        build(nodes, "u,v,weight\na,b,x\n")
+    with pytest.raises(GsscError, match=r"edges\.csv:3, column 'weight' is 0: weights must be above 0"):
+        build(nodes, "u,v,weight\na,b,1\nb,c,0\n")
+
+
+def test_without_edges_rows_are_joined_to_their_neighbours(tmp_path: Path) -> None:
+    # On one scale rows 0 and 1, 2 and 3 are alike; in raw numbers the second column would join 0 and 2, 1 and 3.
+    rows = "name,x,y,label\np,0,1000,u\nq,0.1,3000,-1\nr,5,1100,v\ns,5.1,3100,\n"
+    (tmp_path / "n.csv").write_text(rows)
+    graph = import_tables(tmp_path / "n.csv", n_neighbors=1, split="ratio:100/0/0")
+    scaled = np.array([[0, 1000], [0.1, 3000], [5, 1100], [5.1, 3100]])
+    scaled = (scaled - scaled.mean(axis=0)) / scaled.std(axis=0)
+    np.testing.assert_array_equal(graph.edges, nearest_neighbour_edges(scaled, 1))
+    assert (graph.node_ids.tolist(), graph.feature_names) == (list("pqrs"), ("x", "y"))
+    assert graph.labels.tolist() == [0, -1, 1, -1]
+    assert import_tables(tmp_path / "n.csv").num_edges == 6  # eight neighbours asked for, three there
+    with pytest.raises(GsscError, match="n_neighbors is 0"):
+        import_tables(tmp_path / "n.csv", n_neighbors=0)
+    with pytest.raises(GsscError, match="columns of an edge table are named, but there is none"):
+        import_tables(tmp_path / "n.csv", weight_column="w")
+    (tmp_path / "one.csv").write_text("id,x\na,1\n")
+    with pytest.raises(GsscError, match="one row has no neighbours"):
+        import_tables(tmp_path / "one.csv")
+
+
+@pytest.mark.parametrize(
+    ("header", "ids", "features"),
+    [
+        ("p,q,label", None, ("p", "q")),
+        ("label,p,q", None, ("p", "q")),
+        ("p,q,id", [3, 6], ("p", "q")),
+    ],
+)
+def test_without_edges_a_first_column_of_numbers_is_a_feature(
+    tmp_path: Path, header: str, ids: Any, features: tuple[str, ...]
+) -> None:
+    (tmp_path / "n.csv").write_text(header + "\n1,2,3\n4,5,6\n")
+    graph = import_tables(tmp_path / "n.csv")
+    assert graph.feature_names == features
+    assert (graph.node_ids if ids is None else graph.node_ids.tolist()) == ids
+
+
+def test_neighbours_are_those_of_the_classifier(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = np.round(rng.standard_normal((40, 3)) * [1, 100, 0.01], 6)
+    labels = np.repeat(["a", "b"], 20)
+    lines = [",".join(map(str, [*row, label])) for row, label in zip(table.tolist(), labels, strict=True)]
+    (tmp_path / "n.csv").write_text("p,q,r,label\n" + "\n".join(lines))
+    tiny = GSSCClassifier(hidden=4, epochs=1, warmup_epochs=1, consolidate_epochs=0).fit(table, labels)
+    np.testing.assert_array_equal(import_tables(tmp_path / "n.csv").edges, tiny.edge_index_)
+
+
+def test_features_from_the_structure(build: Any) -> None:
+    nodes = "id,label,remark\na,u,hello\nb,v,\nc,,\n"
+    graph = build(nodes, "u,v\na,b\nb,c\n", features_from="structure")
+    assert graph.feature_names[:2] == ("log degree", "neighbours' log degree")
+    assert graph.num_nodes == 3
+    with pytest.raises(GsscError, match="'remark': 'hello' is not a number"):
+        build(nodes, "u,v\na,b\nb,c\n")
+    with pytest.raises(GsscError, match="no feature column .*--features-from structure"):
+        build("id,label\na,u\nb,v\n", "u,v\na,b\n")
+    with pytest.raises(GsscError, match="need edges"):
+        import_tables("n.csv", features_from="structure")
+    with pytest.raises(GsscError, match="features_from is 'edges': use columns or structure"):
+        build(features_from="edges")
+
+
+def test_decimal_commas(build: Any) -> None:
+    nodes = "id;x;y;label\na;1,5;-,25;u\nb;2;3,e2;v\nc;,5;1,25E-1;u, v\n"
+    graph = build(nodes, "u;v;weight\na;b;0,5\nb;c;1\n", decimal=",")
+    assert graph.features.tolist() == [[1.5, -0.25], [2, 300], [0.5, 0.125]]
+    assert graph.edge_weight.tolist() == [0.5, 1]
+    assert graph.class_names == ("u", "u, v", "v")
+    assert build("0;1,5\n1;2,5\n", "0\t1\n", decimal=",").features.tolist() == [[1.5], [2.5]]
+    with pytest.raises(GsscError, match=r"'1,5' is not a number: write decimals with a point or use decimal=','"):
+        build(nodes)
+    with pytest.raises(GsscError, match="decimal is ';': use a point or a comma"):
+        build(nodes, decimal=";")
 
 
 def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> None:

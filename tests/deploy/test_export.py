@@ -19,11 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gssc.config import ModelConfig
 from gssc.deploy import DeployedModel
 from gssc.deploy.export import export_run, folder, numpy_predictor, onnx_format, torch_module
 from gssc.errors import GsscError
-from gssc.models.str_contrast import STRContrast
+from gssc.models.str_contrast import STRContrast, STRContrastSettings
 
 CLOSE = {"rtol": 0, "atol": 1e-5}
 
@@ -31,7 +30,7 @@ CLOSE = {"rtol": 0, "atol": 1e-5}
 def trained(activation: str = "leaky_relu", block: str = "norm_first", layers: int = 2) -> STRContrast:
     """A network whose batch norms have something to fold."""
     torch.manual_seed(0)
-    config = ModelConfig(hidden=16, layers=layers, activation=activation, block=block)  # type: ignore[arg-type]
+    config = STRContrastSettings(hidden=16, layers=layers, activation=activation, block=block)  # type: ignore[arg-type]
     model = STRContrast(12, 5, config)
     with torch.no_grad():
         for name, value in model.state_dict().items():

@@ -12,19 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gssc.config import ModelConfig
 from gssc.deploy import DeployedModel
 from gssc.features import FeatureTable
 from gssc.models.blocks import Block, dropout_mask
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
-from gssc.models.str_contrast import PairLogits, STRContrast
+from gssc.models.str_contrast import PairLogits, STRContrast, STRContrastSettings
 from gssc.tasks import Classes
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch, EdgeBatches
 
 NODES, FEATURES, CLASSES = 12, 5, 3
 TASK = Classes(3)
-SMALL = ModelConfig(hidden=6, dropout=0.0)
+SMALL = STRContrastSettings(hidden=6, dropout=0.0)
 MIX_AT = ("first", "last")
 MIX_BY = ("own_net", "vector", "random", "off")
 HEADS = ("separate", "shared")
@@ -50,7 +49,7 @@ def a_batch(negatives: str = "uniform", count: int = 10, sparse: bool = False) -
     return batch
 
 
-def a_model(config: ModelConfig = SMALL, seed: int = 0) -> STRContrast:
+def a_model(config: STRContrastSettings = SMALL, seed: int = 0) -> STRContrast:
     torch.manual_seed(seed)
     return STRContrast(FEATURES, CLASSES, config)
 
@@ -67,7 +66,7 @@ def compared(model: STRContrast, batch: EdgeBatch, seed: int = 0) -> PairLogits:
     return fresh(model, seed).compare(batch)
 
 
-def worn(config: ModelConfig) -> STRContrast:
+def worn(config: STRContrastSettings) -> STRContrast:
     """A model whose norms are far from where they began, as after training."""
     model = a_model(config)
     generator = torch.Generator().manual_seed(3)
@@ -425,7 +424,7 @@ def test_a_block_cannot_go_back_twice_over_arrays_it_has_used_up():
 @pytest.mark.parametrize("norm_over", ["role", "batch"])
 @pytest.mark.parametrize("block", ["norm_first", "activation_first"])
 def test_the_plain_path_computes_what_the_fast_one_does(block: str, norm_over: str) -> None:
-    config = ModelConfig(hidden=6, dropout=0.5, block=block, norm_over=norm_over)  # type: ignore[arg-type]
+    config = STRContrastSettings(hidden=6, dropout=0.5, block=block, norm_over=norm_over)  # type: ignore[arg-type]
     batch, found = a_batch(), []
     for plain in (False, True):
         torch.manual_seed(0)
@@ -443,7 +442,7 @@ def test_the_plain_path_computes_what_the_fast_one_does(block: str, norm_over: s
 @pytest.mark.parametrize("mix_at", ["first", "last"])
 def test_nothing_is_computed_on_another_device_than_the_models(mix_at: str, mix_by: str, negatives: str) -> None:
     """Tensors of the device "meta" have no values; an operation that meets one of a CPU as well is an error."""
-    config = ModelConfig(hidden=6, mix_at=mix_at, mix_by=mix_by)  # type: ignore[arg-type]
+    config = STRContrastSettings(hidden=6, mix_at=mix_at, mix_by=mix_by)  # type: ignore[arg-type]
     model, batch = STRContrast(FEATURES, CLASSES, config).to("meta"), a_batch(negatives)
     names = ("rows", "source", "target", "labels", *(["negative"] if batch.negative is not None else []))
     moved = replace(batch, **{name: getattr(batch, name).to("meta") for name in names})
@@ -454,7 +453,7 @@ def test_nothing_is_computed_on_another_device_than_the_models(mix_at: str, mix_
 
 
 def test_a_model_has_no_dropout_and_no_batch_statistics_once_it_is_told_to_predict() -> None:
-    model = a_model(ModelConfig(hidden=6, dropout=0.5))
+    model = a_model(STRContrastSettings(hidden=6, dropout=0.5))
     rows = torch.from_numpy(features())
     assert not torch.equal(model(rows), model(rows))
     before = [buffer.clone() for buffer in model.buffers()]

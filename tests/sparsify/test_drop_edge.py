@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from gssc.config import SparsifierConfig
-from gssc.sparsify.drop_edge import DropEdge
+from gssc.sparsify.drop_edge import DropEdge, DropEdgeSettings
 
 EDGES = torch.tensor([[0, 1, 2, 0, 1], [1, 2, 3, 2, 3]])
 
 
 def made(edges: torch.Tensor = EDGES, keep: float = 0.6) -> DropEdge:
-    return DropEdge(torch.eye(5), edges, SparsifierConfig(name="drop_edge", keep=keep), np.random.default_rng(0))
+    return DropEdge(torch.eye(5), edges, DropEdgeSettings(keep=keep), np.random.default_rng(0))
 
 
 def test_every_epoch_keeps_the_same_number_and_other_edges():

@@ -9,10 +9,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gssc.config import SparsifierConfig
 from gssc.features import Rows, SparseRows
 from gssc.sparsify import gaug
-from gssc.sparsify.gaug import GAUG, normalized_adjacency
+from gssc.sparsify.gaug import GAUG, GAUGSettings, normalized_adjacency
 
 PATH = torch.tensor([[0, 1, 2], [1, 2, 3]])  # node 4 stands alone
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, -1.0], [1.0, 0.5]])
@@ -20,7 +19,7 @@ ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, -1.0], [1.0, 0.5]
 
 def made(rows: Rows = ROWS, edges: torch.Tensor = PATH, seed: int = 0, **settings) -> GAUG:
     torch.manual_seed(seed)
-    config = SparsifierConfig(**{"name": "gaug", "hidden": 16, "pretrain_epochs": 3, **settings})
+    config = GAUGSettings(**{"hidden": 16, "pretrain_epochs": 3, **settings})
     return GAUG(rows, edges, config, np.random.default_rng(seed))
 
 

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from gssc.config import SparsifierConfig
-from gssc.sparsify.lds import LDS
+from gssc.sparsify.lds import LDS, LDSSettings
 
 EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
 
 
 def made(edges: torch.Tensor = EDGES, theta: tuple[float, ...] | None = None) -> LDS:
-    sparsifier = LDS(torch.zeros(5, 1), edges, SparsifierConfig(name="lds"), np.random.default_rng(0))
+    sparsifier = LDS(torch.zeros(5, 1), edges, LDSSettings(), np.random.default_rng(0))
     if theta is not None:
         with torch.no_grad():
             sparsifier.doubt.copy_(1 - torch.tensor(theta))

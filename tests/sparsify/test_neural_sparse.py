@@ -9,17 +9,16 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gssc.config import SparsifierConfig
 from gssc.features import Rows, SparseRows
 from gssc.sparsify import relaxed
-from gssc.sparsify.neural_sparse import NeuralSparse
+from gssc.sparsify.neural_sparse import NeuralSparse, NeuralSparseSettings
 
 EDGES = torch.tensor([[0, 0, 0, 1], [1, 2, 3, 2]])  # node 4 stands alone
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [1.0, 1.0]])
 
 
 def made(rows: Rows = ROWS, edges: torch.Tensor = EDGES, **settings) -> NeuralSparse:
-    config = SparsifierConfig(name="neural_sparse", **settings)
+    config = NeuralSparseSettings(**settings)
     return NeuralSparse(rows, edges, config, np.random.default_rng(0))
 
 

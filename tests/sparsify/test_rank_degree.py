@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from gssc.config import SparsifierConfig
 from gssc.sparsify import rank_degree
-from gssc.sparsify.rank_degree import IncidentEdges, RankDegree
+from gssc.sparsify.rank_degree import IncidentEdges, RankDegree, RankDegreeSettings
 
 # Node 0 knows 1, 2, 3; node 1 also knows 4 and 5; node 2 also knows 6. Degrees: 3, 3, 2, 1, 1, 1, 1.
 TREE = np.array([[0, 0, 0, 1, 1, 2], [1, 2, 3, 4, 5, 6]])
 
 
 def made(edges: np.ndarray, nodes: int, keep: float, seed: int = 0) -> RankDegree:
-    config = SparsifierConfig(name="rank_degree", keep=keep)
+    config = RankDegreeSettings(keep=keep)
     return RankDegree(torch.zeros(nodes, 1), torch.from_numpy(edges), config, np.random.default_rng(seed))
 
 

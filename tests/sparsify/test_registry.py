@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import get_args, get_type_hints
+from dataclasses import fields
 
+import docstring_parser
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
-from gssc.config import SparsifierConfig
 from gssc.errors import GsscError
 from gssc.features import Rows, SparseRows
 from gssc.sparsify.base import Sparsifier
 from gssc.sparsify.edge_sets import positions
-from gssc.sparsify.registry import SPARSIFIERS, sparsifier_class
+from gssc.sparsify.registry import (
+    SPARSIFIERS,
+    every_setting,
+    relevant_settings,
+    sparsifier_class,
+    sparsifier_settings,
+)
 
 NODES = 12  # the last two stand alone
 FEATURES = np.random.default_rng(0).random((NODES, 4), dtype=np.float32)
@@ -24,13 +30,23 @@ EDGES = torch.from_numpy(PAIRS[:, np.random.default_rng(1).permutation(PAIRS.sha
 
 def made(name: str, rows: Rows | None = None, edges: torch.Tensor = EDGES, seed: int = 0) -> Sparsifier:
     torch.manual_seed(seed)
-    config = SparsifierConfig(name=name, hidden=8, pretrain_epochs=3, neighbours=2)  # type: ignore[arg-type]
+    config = sparsifier_settings(name)(**relevant_settings(name, {"hidden": 8, "pretrain_epochs": 3, "neighbours": 2}))
     rows = torch.from_numpy(FEATURES) if rows is None else rows
     return sparsifier_class(name)(rows, edges, config, np.random.default_rng(seed))
 
 
-def test_the_settings_know_every_name():
-    assert set(get_args(get_type_hints(SparsifierConfig)["name"])) == set(SPARSIFIERS)
+def test_settings_carry_the_name_they_are_registered_under_and_explain_every_option():
+    for name in SPARSIFIERS:
+        kind = sparsifier_settings(name)
+        assert kind().name == name
+        explained = {entry.arg_name for entry in docstring_parser.parse(kind.__doc__).params}
+        assert explained == {option.name for option in fields(kind)}
+
+
+def test_settings_of_all_sparsifiers_together():
+    options = {option.name for option in fields(every_setting())}
+    assert options == {option.name for name in SPARSIFIERS for option in fields(sparsifier_settings(name))}
+    assert relevant_settings("drop_edge", {"keep": 0.5, "alpha": 0.2}) == {"keep": 0.5}
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from gssc.config import SparsifierConfig
 from gssc.sparsify import spectral
 from gssc.sparsify.spectral import (
     SpectralSparsifier,
+    SpectralSparsifierSettings,
     draw_fixed_size,
     exact_resistance,
     inclusion_probabilities,
@@ -25,7 +25,7 @@ BRIDGE = BARBELL.shape[1] - 1
 
 
 def made(edges: np.ndarray, nodes: int, keep: float, seed: int = 0) -> SpectralSparsifier:
-    config = SparsifierConfig(name="spectral", keep=keep)
+    config = SpectralSparsifierSettings(keep=keep)
     return SpectralSparsifier(torch.zeros(nodes, 1), torch.from_numpy(edges), config, np.random.default_rng(seed))
 
 

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from gssc.config import SparsifierConfig
 from gssc.sparsify import ss_rd
-from gssc.sparsify.ss_rd import SpectralRankDegree
+from gssc.sparsify.ss_rd import SpectralRankDegree, SpectralRankDegreeSettings
 
 CLIQUE = np.array(list(combinations(range(5), 2))).T
 BARBELL = np.concatenate([CLIQUE, CLIQUE + 5, [[0], [5]]], axis=1)
 
 
 def made(edges: np.ndarray, nodes: int, keep: float, seed: int = 0) -> SpectralRankDegree:
-    config = SparsifierConfig(name="ss_rd", keep=keep)
+    config = SpectralRankDegreeSettings(keep=keep)
     return SpectralRankDegree(torch.zeros(nodes, 1), torch.from_numpy(edges), config, np.random.default_rng(seed))
 
 

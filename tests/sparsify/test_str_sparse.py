@@ -10,9 +10,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from gssc.config import SparsifierConfig
 from gssc.features import Rows, SparseRows
-from gssc.sparsify.str_sparse import STRSparse
+from gssc.sparsify.str_sparse import STRSparse, STRSparseSettings
 
 EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, -1.0]])
@@ -23,7 +22,7 @@ def rng(seed: int = 7) -> np.random.Generator:
 
 
 def made(rows: Rows = ROWS, edges: Tensor = EDGES, **settings) -> STRSparse:
-    return STRSparse(rows, edges, SparsifierConfig(**settings), rng())
+    return STRSparse(rows, edges, STRSparseSettings(**settings), rng())
 
 
 def one_map(alpha: float, edges: Tensor = EDGES) -> STRSparse:
@@ -87,7 +86,7 @@ def test_it_starts_from_torchs_generator_and_leaves_the_given_one_alone():
     weight = torch.empty(2, 4).uniform_(-(2**-0.5), 2**-0.5)
     torch.manual_seed(3)
     untouched = rng()
-    sparsifier = STRSparse(ROWS, EDGES, SparsifierConfig(hidden=4), untouched)
+    sparsifier = STRSparse(ROWS, EDGES, STRSparseSettings(hidden=4), untouched)
     assert torch.equal(sparsifier.first.weight, weight)
     assert untouched.random() == rng().random()
 

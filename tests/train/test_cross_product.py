@@ -14,7 +14,7 @@ from gssc.models.registry import MODELS
 from gssc.recipes import config_for
 from gssc.result import fit as fit_config
 from gssc.result import make_training
-from gssc.sparsify.registry import SPARSIFIERS
+from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.pairing import training_way
 
@@ -29,7 +29,8 @@ def graph():
 
 
 def config(model, sparsifier, graph, seed=0, **train):
-    typed = {"sparsifier": {"name": sparsifier, "pretrain_epochs": 3}, "train": {"seed": seed, **train}}
+    quick = relevant_settings(sparsifier, {"pretrain_epochs": 3})
+    typed = {"sparsifier": {"name": sparsifier, **quick}, "train": {"seed": seed, **train}}
     return config_for(model, graph.name, graph.split, typed)
 
 

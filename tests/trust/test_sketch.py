@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.audit import sketch as sketch_module
+from gssc.trust import sketch as sketch_module
 from gssc.trust.sketch import feature_sketch, unit_rows
 
 

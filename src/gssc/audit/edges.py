@@ -7,12 +7,10 @@ from scipy.special import expit, logit
 
 from gssc.audit.findings import Ranking
 from gssc.graph import Graph
+from gssc.trust.edges import FEWEST_FITTED, MOST_FITTED, as_inputs, held_out_log_odds
 from gssc.trust.logistic import fit_logistic, log_odds
-from gssc.trust.pairs import MEASURES, PairEvidence, random_non_edges
+from gssc.trust.pairs import PairEvidence, random_non_edges
 
-FOLDS = 5
-MOST_FITTED = 100_000  # edges, and as many non-edges: more would not change a handful of weights
-FEWEST_FITTED = 20
 KEEP_RANGE = 1e-4, 1 - 1e-4
 
 
@@ -49,7 +47,7 @@ def doubt_edges(
     if min(graph.num_edges, others.shape[1]) < FEWEST_FITTED:
         note = "too few edges, or pairs without one, to learn what an edge looks like: scored by the model's agreement"
         return Ranking.of(graph.edges.T, 1 - measured["agreement"].astype(np.float64), measured), [note]
-    odds = -_held_out_odds(_inputs(measured), _inputs(evidence.measure(others, are_edges=False)), rng)
+    odds, _ = held_out_log_odds(as_inputs(measured), as_inputs(evidence.measure(others, are_edges=False)), rng)
     measured = {"looks_like_edge": expit(odds), **measured}
     if keep_probability is not None:
         odds = odds + keep_shift(keep_probability, measured["looks_like_edge"])
@@ -67,27 +65,3 @@ def keep_shift(keep_probability: np.ndarray, looks_like_edge: np.ndarray) -> np.
     inputs, wanted = ((trust - trust.mean()) / spread)[:, None], looks_like_edge[known]
     shift[known] = log_odds(inputs, fit_logistic(inputs, wanted)) - logit(wanted.mean())
     return shift
-
-
-def _inputs(measured: dict[str, np.ndarray]) -> np.ndarray:
-    return np.stack([measured[name] for name in MEASURES], axis=1).astype(np.float64)
-
-
-def _held_out_odds(edges: np.ndarray, others: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Log odds of each edge being a random pair, by a regression that did not see this edge, [E]."""
-    both = np.concatenate([edges, others])
-    spread = both.std(axis=0)
-    middle, scale = both.mean(axis=0), np.where(spread > 0, spread, 1)
-    edges, others = (edges - middle) / scale, (others - middle) / scale
-    fold_of_edge, fold_of_other = (rng.permutation(len(kind)) % FOLDS for kind in (edges, others))
-    odds = np.empty(len(edges))
-    for fold in range(FOLDS):
-        seen = np.flatnonzero(fold_of_edge != fold)
-        seen = seen if len(seen) <= MOST_FITTED else rng.choice(seen, MOST_FITTED, replace=False)
-        pairs = others[fold_of_other != fold]
-        targets = np.concatenate([np.zeros(len(seen)), np.ones(len(pairs))])
-        weights = fit_logistic(np.concatenate([edges[seen], pairs]), targets)
-        # As many of one kind as of the other, whatever the numbers it was fitted to.
-        weights[0] -= np.log(len(pairs) / len(seen))
-        odds[fold_of_edge == fold] = log_odds(edges[fold_of_edge == fold], weights)
-    return odds

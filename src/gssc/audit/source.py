@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.config import parse_config, read_settings
+from gssc.config import parse_config
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.run import load_graph
+from gssc.settings import read_settings
 from gssc.trust.pairs import edge_numbers
 
 

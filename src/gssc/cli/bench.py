@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import SparsifierConfig
 from gssc.errors import GsscError
 
 if TYPE_CHECKING:
@@ -81,6 +80,8 @@ HELP = {
 
 def add_arguments(parser: Any) -> None:
     """The options of the command."""
+    from gssc.sparsify.registry import every_setting
+
     for name, text in HELP.items():
         option, default = f"--{name.replace('_', '-')}", DEFAULTS[name]
         if default is False:
@@ -88,7 +89,7 @@ def add_arguments(parser: Any) -> None:
         else:
             kind = int if name in ("seeds", "max_epochs", "jobs") else str
             parser.add_argument(option, type=kind, default=default, help=text)
-    parser.add_argument("--sparsifier", type=SparsifierConfig)
+    parser.add_argument("--sparsifier", type=every_setting())
 
 
 def run(args: Any) -> None:

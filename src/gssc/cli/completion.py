@@ -111,7 +111,10 @@ def fish(options: Words, following: Words) -> str:
     """Return the script for fish."""
     lines = ["# fish completion of gssc"]
     lines += [f"complete -c gssc -n __fish_use_subcommand -f -a '{' '.join(options)}'"]
-    lines += ["complete -c gssc -n __fish_use_subcommand -l help", "complete -c gssc -n __fish_use_subcommand -l version"]
+    lines += [
+        "complete -c gssc -n __fish_use_subcommand -l help",
+        "complete -c gssc -n __fish_use_subcommand -l version",
+    ]
     for name, given in options.items():
         inside = f"complete -c gssc -n '__fish_seen_subcommand_from {name}'"
         long = [option.removeprefix("--") for option in given if option.startswith("--")]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -54,7 +54,13 @@ def _state(entry: Dataset, root: Path | None) -> str:
 
 
 def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> None:
-    """Print where a dataset comes from, its files and digests, and, where they are here, what the graph is like."""
+    """Print where a dataset comes from, its files and digests, and, where they are here, what the graph is like.
+
+    Of a graph file, such as ``mine.npz``, print what the graph is like.
+    """
+    if name not in DATASETS and _is_graph_file(name):
+        Console(markup=False).print(graph_facts(Graph.load(name)))  # a class may be called [red]
+        return
     entry = find_dataset(name)
     root = data_root_of(data_root)
     facts = _facts(entry.name)
@@ -84,42 +90,23 @@ def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> 
     console.print(graph_facts(graph))
 
 
+def _is_graph_file(name: str) -> bool:
+    return Path(name).suffix.lower() == ".npz" or Path(name).is_file()
+
+
 def import_graph(
-    nodes: str | PathLike[str],
-    edges: str | PathLike[str],
-    out: str | PathLike[str],
-    *,
-    id_column: str | None = None,
-    label_column: str | Sequence[str] | None = None,
-    feature_columns: Sequence[str] | None = None,
-    ignore_columns: Sequence[str] = (),
-    split_column: str | None = None,
-    source_column: str | None = None,
-    target_column: str | None = None,
-    split: str | None = None,
-    seed: int = 0,
-    setting: str = "transductive",
-    name: str | None = None,
+    nodes: str | PathLike[str], edges: str | PathLike[str] | None, out: str | PathLike[str], **options: Any
 ) -> Graph:
-    """Read a node and an edge table, write the graph to `out` (.npz), print what it is; see `import_tables`."""
-    graph = import_tables(
-        nodes,
-        edges,
-        id_column=id_column,
-        label_column=label_column,
-        feature_columns=feature_columns,
-        ignore_columns=ignore_columns,
-        split_column=split_column,
-        source_column=source_column,
-        target_column=target_column,
-        split=split,
-        seed=seed,
-        setting=setting,
-        name=name,
-    )
+    """Read a node and an edge table, write the graph to `out` (.npz), print what it is.
+
+    `options` are those of `import_tables`.
+    """
+    graph = import_tables(nodes, edges, **options)
     graph.save(out)
     console = Console(markup=False)  # a class may be called [red]
     console.print(graph_facts(graph))
+    if edges is None:
+        console.print("No edge table: rows are joined to their nearest neighbours, columns on one scale.")
     console.print(f"Written to {out}", soft_wrap=True, highlight=False)
     return graph
 
@@ -129,6 +116,8 @@ def graph_facts(graph: Graph) -> Table:
     facts = _facts(graph.name)
     facts.add_row("nodes", f"{graph.num_nodes:,}")
     facts.add_row("edges", f"{graph.num_edges:,} ({graph.cleaning.summary()})")
+    if graph.edge_weight is not None:
+        facts.add_row("weights", f"{graph.edge_weight.min():g} to {graph.edge_weight.max():g}")
     facts.add_row("features", f"{graph.num_features:,}{'' if hasattr(graph.features, 'flags') else ', sparse'}")
     names = "" if graph.class_names is None else f": {', '.join(graph.class_names[:12])}"
     facts.add_row("tasks" if graph.is_multilabel else "classes", f"{graph.num_classes}{names}")

@@ -12,19 +12,23 @@ EXAMPLES = """\
 examples:
   gssc data list
   gssc data info cora
+  gssc data info my_graph.npz
   gssc data import --nodes nodes.csv --edges edges.csv --out my_graph.npz
 """
 IMPORT_EXAMPLES = """\
 examples:
   gssc data import --nodes nodes.csv --edges edges.csv --out my_graph.npz
   gssc data import --nodes n.parquet --edges e.parquet --label kind --ignore name --split per-class:20 --out g.npz
+  gssc data import --nodes table.csv --out table.npz
+  gssc data import --nodes labels.csv --edges edges.csv --features-from structure --out g.npz
 
-The node table has one row a node: an id, numbers as features and, where known, a label; an empty label is unknown.
-The edge table has two columns of node ids, one row an edge, in any direction. Both may be CSV, TSV or Parquet.
+The node table has one row per node: an id, numbers as features and, where known, a label; an empty label is unknown.
+The edge table has two columns of node ids and optionally a weight, one row per edge, in any direction. Both may be CSV,
+TSV or Parquet. Without an edge table, every row is joined to its nearest neighbours.
 """
 SUMMARIES = {
     "list": "name the data sets, their sizes, and whether their files are here",
-    "info": "say where a data set comes from, its licence, files and figures",
+    "info": "show where a data set comes from, its licence, files and figures; or what a graph file holds",
     "import": "make a graph from your own node and edge tables",
 }
 
@@ -52,6 +56,8 @@ def run(args: Any) -> None:
         if Path(options["out"]).exists() and not options["overwrite"]:
             raise GsscError(f"{options['out']} exists already: choose another name or add --overwrite")
         del options["overwrite"]
+        if options["n_neighbors"] is None:
+            del options["n_neighbors"]
         labels = options.pop("label_column")
         # One column holds classes; several are binary targets, one task each.
         options["label_column"] = labels[0] if labels and len(labels) == 1 else labels
@@ -63,7 +69,7 @@ def _data_root(parser: CommandParser) -> None:
 
 
 def _info(parser: CommandParser) -> None:
-    parser.add_argument("name", type=str, help="a data set's name; see gssc data list")
+    parser.add_argument("name", type=str, help="a data set's name (see gssc data list) or a graph file (.npz)")
     _data_root(parser)
 
 
@@ -72,7 +78,7 @@ def _import(parser: CommandParser) -> None:
         parser.add_argument(option, dest=target, type=str, help=help, **more)
 
     text("--nodes", "nodes", "node table: .csv, .tsv or .parquet", required=True)
-    text("--edges", "edges", "edge table: .csv, .tsv or .parquet", required=True)
+    text("--edges", "edges", "edge table: .csv, .tsv or .parquet; without it, rows are joined to nearest neighbours")
     text("--out", "out", "graph file to write: .npz", required=True)
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     text("--id", "id_column", "column with the node ids; default id, node_id, node or the first column")
@@ -82,6 +88,16 @@ def _import(parser: CommandParser) -> None:
     text("--split-column", "split_column", "column with train, val or test; default split, where there is one")
     text("--source", "source_column", "edge table's first end; default source, src, from or the first column")
     text("--target", "target_column", "edge table's second end; default target, dst, to or the second column")
+    text("--weight", "weight_column", "edge table's weights; default weight, where there is one; none reads none")
+    parser.add_argument(
+        "--features-from",
+        dest="features_from",
+        choices=("columns", "structure"),
+        default="columns",
+        help="where features come from: columns of the node table, or degree and position in the graph",
+    )
+    parser.add_argument("--n-neighbors", type=int, help="neighbours of a row without --edges; default 8")
+    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
     text("--split", "split", "without a split column: per-class:20 or ratio:60/20/20 (the default)")
     text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
     text("--name", "name", "what to call the graph; default the node table's name")

@@ -42,6 +42,8 @@ COMMANDS = {
     "audit": Command("gssc.cli.audit", "rank the edges and training labels of a graph by how doubtful they are"),
     "plot": Command("gssc.cli.plot", "draw learning curves, errors, calibration, embeddings and edges of a run"),
     "bench": Command("gssc.cli.bench", "compare models, sparsifiers and noise, with every run kept in a store"),
+    "score": Command("gssc.cli.score", "classify the rows of Parquet or CSV files of any size, in parallel, resumable"),
+    "tune": Command("gssc.cli.tune", "search settings by validation score, never by test labels"),
     "serve": Command("gssc.cli.serve", "answer requests over HTTP with a trained model, with a page to try it on"),
     "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
     "completion": Command("gssc.cli.completion", "print a script that completes commands in bash, zsh or fish"),

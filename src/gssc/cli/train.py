@@ -9,9 +9,18 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import DEFAULT_MODEL, DataConfig, RunConfig, Settings, config_class, parse_config, read_settings
+from gssc.config import (
+    DEFAULT_MODEL,
+    DataConfig,
+    RunConfig,
+    config_class,
+    merged_settings,
+    parse_config,
+    sections,
+)
 from gssc.errors import GsscError
-from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings
+from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings, suited
+from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run
@@ -56,30 +65,34 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
-    model = named_model(arguments)
-    for name, section in config_class(model).sections(model).items():
+    model = named("model", arguments) or DEFAULT_MODEL
+    for name, section in sections(config_class(model), model, named("sparsifier", arguments)).items():
         parser.add_argument(f"--{name}", type=section)
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
-    """The arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file or YAML."""
+    """The arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file or YAML.
+
+    The same for ``--sparsifier NAME``.
+    """
     text = "\n".join(arguments)
-    return re.sub(r"^--model[=\n](\w+)$", r"--model.name=\1", text, flags=re.MULTILINE).split("\n") if text else []
+    named = re.sub(r"^--(model|sparsifier)[=\n](\w+)$", r"--\1.name=\2", text, flags=re.MULTILINE)
+    return named.split("\n") if arguments else []
 
 
-def named_model(arguments: Sequence[str]) -> str:
-    """The model whose settings the other arguments may hold: as typed, or as a file of settings has it."""
-    options = _value_of("--model.name", arguments), _value_of("--config", arguments), _value_of("--out", arguments)
-    typed, file, folder = options
+def named(section: str, arguments: Sequence[str]) -> str | None:
+    """The model or sparsifier that is typed, or that a file of settings names; its settings may be typed, too."""
+    typed = _value_of(f"--{section}.name", arguments)
     if typed:
         return typed
+    file, folder = _value_of("--config", arguments), _value_of("--out", arguments)
     files = [Path(file)] if file else []
     files += [Path(folder) / "config.yaml"] if folder and "--resume" in arguments else []
     for path in filter(Path.is_file, files):
-        section = read_settings(path).get("model")
-        if isinstance(section, dict) and "name" in section:
-            return str(section["name"])
-    return DEFAULT_MODEL
+        values = read_settings(path).get(section)
+        if isinstance(values, dict) and "name" in values:
+            return str(values["name"])
+    return None
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
@@ -120,23 +133,21 @@ def run(args: Any) -> None:
 
 def settings_of(args: Any) -> RunConfig:
     """The layers of settings: a run's own if it is resumed, else the recipe or preset; then the file, then options."""
-    from_file = read_settings(args["config"]) if args.get("config") else {}
-    parse_config(from_file)  # says what is wrong with the file before anything of it is used
-    typed = _typed(args)
+    from_file, typed = read_settings(args["config"]) if args.get("config") else {}, _typed(args)
+    merged = merged_settings(from_file, typed)
     for one, other in (("dataset", "graph"), ("graph", "dataset")):  # one of the two, and what is typed wins
         if typed.get("data", {}).get(one) is not None:
             from_file.get("data", {}).pop(other, None)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
-    data = parse_config(from_file, typed).data
+    data = parse_section("data", DataConfig(), merged_settings(from_file, typed).get("data", {}))
     begun = folder_of(args, data) / "config.yaml"
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:
         raise GsscError(f"there is no run in {begun.parent} to go on with; check the folder")
     if preset is None:
-        model = {**from_file.get("model", {}), **typed.get("model", {})}.get("name", DEFAULT_MODEL)
-        preset = recipe_settings(data.dataset, data.split, model)
-    return parse_config(preset, from_file, typed)
+        preset = recipe_settings(data.dataset, data.split, merged.get("model", {}).get("name", DEFAULT_MODEL))
+    return parse_config(suited(preset, from_file, typed), from_file, typed)
 
 
 def folder_of(args: Any, data: DataConfig) -> Path:
@@ -226,6 +237,7 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     """One small table, and where to go from here."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=f"{metrics['dataset']} ({metrics['split']}, {metrics['setting']}), seed {metrics['seed']}")
     names = ("val_score", "test_score", "best_epoch", "epochs", "seconds", "edges_kept")
@@ -235,6 +247,8 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     table.add_row(*(shown(name, metrics[name]) for name in names))
     console = Console(markup=False)  # a name may hold brackets
     console.print(table)
+    for note in metrics.get("notes", []):
+        console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
     if reason := metrics.get("needs_graph"):
         console.print(f"saved to {run.folder}, with the scores of every node in scores.npz; {reason}", soft_wrap=True)
         return

@@ -127,25 +127,30 @@ def _clean_sparse(features: Any) -> sp.csr_matrix:
     return csr
 
 
-def clean_edges(edge_index: Any, num_nodes: int) -> tuple[np.ndarray, Cleaning]:
-    """Return each undirected edge once, as [2, E] int64 with row 0 < row 1, sorted, and what was changed."""
+def clean_edges(
+    edge_index: Any, num_nodes: int, edge_weight: Any = None
+) -> tuple[np.ndarray, np.ndarray | None, Cleaning]:
+    """Return each undirected edge once, its weight, and what was changed.
+
+    Edges are [2, E] int64 with row 0 < row 1, sorted. Weights are [E] float32 above 0; an edge that is listed several
+    times, or in both directions, gets the largest of its weights. Weights that are all 1 are no weights: None.
+    """
     edges = _integer_edges(edge_index)
     if edges.shape[1] == 0:
         raise GsscError("the graph has no edges at all: give at least one edge (without edges, train an MLP)")
+    weights = None if edge_weight is None else _clean_weights(edge_weight, edges.shape[1])
     outside = np.flatnonzero((edges < 0).any(axis=0) | (edges >= num_nodes).any(axis=0))
     if len(outside):
         first = int(outside[0])
         raise GsscError(
             f"edge {first} ({edges[0, first]}, {edges[1, first]}) names a node that does not exist: "
-            f"node ids run from 0 to {num_nodes - 1}, one a feature row; drop the edge or add the row"
+            f"node ids run from 0 to {num_nodes - 1}, one per feature row; drop the edge or add the row"
         )
     source, target = edges
-    ascending = source < target
-    listed_once = bool(ascending.all())
-    if listed_once:
+    if (source < target).all():
         keys = source * num_nodes + target
         if (keys[1:] > keys[:-1]).all():
-            return np.ascontiguousarray(edges), Cleaning()
+            return np.ascontiguousarray(edges), _unless_all_one(weights), Cleaning()
     loops = source == target
     self_loops = int(loops.sum())
     if self_loops:
@@ -155,14 +160,42 @@ def clean_edges(edge_index: Any, num_nodes: int) -> tuple[np.ndarray, Cleaning]:
                 f"the graph has no edges at all once its {self_loops} self-loops are removed: "
                 "give at least one edge between two different nodes"
             )
+    listed = np.minimum(source, target) * num_nodes + np.maximum(source, target)
     directed = np.unique(source * num_nodes + target)
     duplicates = len(source) - len(directed)
+    undirected = np.unique(listed)
+    if weights is not None:
+        largest = np.zeros(len(undirected), dtype=np.float32)
+        np.maximum.at(largest, np.searchsorted(undirected, listed), weights[~loops])
+        weights = largest
     source, target = np.divmod(directed, num_nodes)
-    undirected = np.unique(np.minimum(source, target) * num_nodes + np.maximum(source, target))
     both_ways = len(directed) - len(undirected)
     one_way = 0 if bool((source < target).all()) else len(undirected) - both_ways
     edges = np.stack(np.divmod(undirected, num_nodes))
-    return edges, Cleaning(self_loops, duplicates, one_way)
+    return edges, _unless_all_one(weights), Cleaning(self_loops, duplicates, one_way)
+
+
+def _unless_all_one(weights: np.ndarray | None) -> np.ndarray | None:
+    return None if weights is None or (weights == 1).all() else weights
+
+
+def _clean_weights(edge_weight: Any, count: int) -> np.ndarray:
+    array = np.asarray(as_array(edge_weight, "edge_weight"))
+    if array.shape == (count, 1):
+        array = array[:, 0]
+    if array.shape != (count,) or array.dtype.kind not in "fiub":
+        raise GsscError(
+            f"edge_weight has shape {array.shape} and dtype {array.dtype} for {count} edges: give one number per edge"
+        )
+    with np.errstate(over="ignore", under="ignore"):
+        weights = array.astype(np.float32)
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if len(wrong):
+        raise GsscError(
+            f"the weight of edge {wrong[0]} is {array[wrong[0]]}: weights must be above 0 and finite (float32); "
+            "drop the edge or leave out the weights"
+        )
+    return weights
 
 
 def _integer_edges(edge_index: Any) -> np.ndarray:
@@ -185,7 +218,7 @@ def _integer_edges(edge_index: Any) -> np.ndarray:
             except (TypeError, ValueError):
                 raise GsscError(
                     f"edge {position[1]} holds {value!r}, which is not a node number: "
-                    "number the nodes 0 to N-1 first, or import node and edge tables, which takes names"
+                    "number the nodes 0 to N-1, or give node_ids, one per feature row, to name them"
                 ) from None
         raise GsscError("edge_index cannot be read as numbers: give an integer array of shape (2, edges)")
     whole = np.isfinite(numbers) & (numbers == np.floor(numbers))

@@ -8,11 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from gssc.data.arrays import as_array
+from gssc.data.edges import RowOf, edges_of_network
 from gssc.data.labels import is_missing, mask_of_numbers
 from gssc.data.splits import NO_PART, PART_OF
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.graph import Graph
+from gssc.names import nearest
 
 if TYPE_CHECKING:
     import networkx
@@ -23,13 +25,21 @@ _TOLD = ("name", "split", "setting", "class_names", "node_ids", "feature_names")
 
 
 def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes: Any) -> Graph:
-    """Read x, edge_index, y and the three masks; `mask_column` picks one of several splits stored as columns."""
+    """Read x, edge_index, edge_weight, y and the three masks.
+
+    Without x, features are made from the structure if `features=None` is given. `mask_column` picks one of several
+    splits stored as columns.
+    """
     if not hasattr(data, "edge_index") or type(data).__name__ == "HeteroData":
         raise GsscError(f"from_pyg takes a torch_geometric Data, not {type(data).__name__}: one kind of node and edge")
-    if data.x is None or data.edge_index is None:
-        missing = "x" if data.x is None else "edge_index"
-        raise GsscError(f"the PyG data has no {missing}: GSSC needs node features and edges")
+    if data.edge_index is None:
+        raise GsscError("the PyG data has no edge_index: GSSC needs edges")
+    if data.x is None and "features" not in changes:
+        raise GsscError("the PyG data has no x: add node features, or make them from the edges with features=None")
     values: dict[str, Any] = {"features": _from_tensor(data.x), "edges": _from_tensor(data.edge_index)}
+    if data.get("edge_weight") is not None:
+        values["edge_weight"] = _from_tensor(data.edge_weight)
+    nodes = int(data.num_nodes)
     if data.y is not None:
         values["labels"] = _from_tensor(data.y)
     for part in _PARTS:
@@ -39,7 +49,7 @@ def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes
             if array.ndim == 2 and not 0 <= mask_column < array.shape[1]:
                 raise GsscError(f"mask_column is {mask_column}, but {part}_mask has columns 0 to {array.shape[1] - 1}")
             mask = array[:, mask_column] if array.ndim == 2 else array
-            values[part] = mask_of_numbers(mask, values["features"].shape[0])
+            values[part] = mask_of_numbers(mask, nodes)
     values.update({key: data[key] for key in _TOLD if key in data and data[key] is not None})
     return Graph(**{**values, **changes})
 
@@ -68,6 +78,8 @@ def to_pyg(graph: Graph) -> torch_geometric.data.Data:
         x = torch.sparse_csr_tensor(*parts, torch.from_numpy(features.data.copy()), size=features.shape)
     both_ways = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
     data = pyg.Data(x=x, edge_index=torch.from_numpy(both_ways), y=torch.from_numpy(graph.labels.copy()))
+    if graph.edge_weight is not None:
+        data.edge_weight = torch.from_numpy(np.tile(graph.edge_weight, 2))
     for part in _PARTS:
         mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
         mask[torch.from_numpy(getattr(graph, part))] = True
@@ -79,40 +91,65 @@ def to_pyg(graph: Graph) -> torch_geometric.data.Data:
 
 
 def from_networkx(
-    network: networkx.Graph, *, features: str = "x", label: str = "y", split: str = "split", **changes: Any
+    network: networkx.Graph,
+    *,
+    features: str | None = "x",
+    label: str = "y",
+    split: str = "split",
+    weight: str = "weight",
+    **changes: Any,
 ) -> Graph:
-    """Read node attributes; nodes keep the order NetworkX lists them in, their names become `node_ids`."""
+    """Read node and edge attributes; nodes keep the order NetworkX lists them in, their names become `node_ids`."""
     if not hasattr(network, "nodes") or not hasattr(network, "edges"):
         raise GsscError(f"from_networkx takes a NetworkX graph, not {type(network).__name__}: build one first")
     names = list(network.nodes)
     if not names:
         raise GsscError("the NetworkX graph has no nodes: nothing to learn from")
-    rows, labels, parts = [], [], []
-    for name, attributes in network.nodes(data=True):
-        if features not in attributes:
-            raise GsscError(f"node {name!r} has no attribute {features!r}: give every node its feature row")
-        rows.append(np.atleast_1d(as_array(attributes[features], f"{features!r} of node {name!r}")))
-        labels.append(attributes.get(label))
-        parts.append(_part(name, split, attributes.get(split)))
-    for name, row in zip(names, rows, strict=True):
-        if row.shape != rows[0].shape:
-            raise GsscError(
-                f"node {name!r} has {row.size} features where node {names[0]!r} has {rows[0].size}: "
-                "give every node as many"
-            )
-    id_of = {name: index for index, name in enumerate(names)}
-    edges = np.array([(id_of[u], id_of[v]) for u, v in network.edges()], dtype=np.int64).reshape(-1, 2).T
-    if not network.is_directed():
-        edges = np.sort(edges, axis=0)  # NetworkX lists an undirected edge once, in no particular direction
+    of_nodes = [attributes for _, attributes in network.nodes(data=True)]
+    _refuse_unused("label", label, "y", "node", of_nodes)
+    _refuse_unused("split", split, "split", "node", of_nodes)
+    _refuse_unused("weight", weight, "weight", "edge", [attributes for *_, attributes in network.edges(data=True)])
+    parts = [_part(name, split, attributes.get(split)) for name, attributes in zip(names, of_nodes, strict=True)]
+    rows = RowOf({name: row for row, name in enumerate(names)}, len(names))  # 1 and "1" are two nodes to NetworkX
+    edges, edge_weight = edges_of_network(network, rows, weight)
     values: dict[str, Any] = {
-        "features": np.stack(rows),
+        "features": None if features is None else _attribute_rows(names, of_nodes, features),
         "edges": edges,
-        "labels": _attribute_labels(names, labels),
+        "edge_weight": edge_weight,
+        "labels": _attribute_labels(names, [attributes.get(label) for attributes in of_nodes]),
         "node_ids": [name if isinstance(name, str | int) else str(name) for name in names],
         **{part: [index for index, found in enumerate(parts) if found == place] for place, part in enumerate(_PARTS)},
         **{key: network.graph[key] for key in _TOLD if key in network.graph},
     }
     return Graph(**{**values, **changes})
+
+
+def _refuse_unused(argument: str, name: str, default: str, of: str, attributes: list[dict[Any, Any]]) -> None:
+    """Refuse an attribute that was asked for by name and that nothing has; a default one may be absent."""
+    if name == default or any(name in one for one in attributes):
+        return
+    known = sorted({str(key) for one in attributes for key in one})
+    advice = nearest(name, known) if known else f"the {of}s have no attributes"
+    hint = " (to name the split in results: graph.with_(split=...))" if argument == "split" else ""
+    raise GsscError(f"{argument}={name!r}: no {of} has such an attribute: {advice}{hint}")
+
+
+def _attribute_rows(names: list[Any], of_nodes: list[dict[Any, Any]], attribute: str) -> np.ndarray:
+    """Return the feature rows, which must be as long for each node."""
+    rows = []
+    for name, attributes in zip(names, of_nodes, strict=True):
+        if attribute not in attributes:
+            raise GsscError(
+                f"node {name!r} has no attribute {attribute!r}: give every node its feature row, "
+                "or make features from the edges with features=None"
+            )
+        rows.append(np.atleast_1d(as_array(attributes[attribute], f"{attribute!r} of node {name!r}")))
+        if rows[-1].shape != rows[0].shape:
+            raise GsscError(
+                f"node {name!r} has {rows[-1].size} features where node {names[0]!r} has {rows[0].size}: "
+                "give every node as many"
+            )
+    return np.stack(rows)
 
 
 def _part(name: Any, attribute: str, value: Any) -> int | None:
@@ -166,7 +203,13 @@ def to_networkx(graph: Graph) -> networkx.Graph:
     for part in _PARTS:
         for index in getattr(graph, part):
             network.nodes[names[index]]["split"] = part
-    network.add_edges_from((names[u], names[v]) for u, v in graph.edges.T.tolist())
+    pairs = [(names[u], names[v]) for u, v in graph.edges.T.tolist()]
+    if graph.edge_weight is None:
+        network.add_edges_from(pairs)
+    else:
+        network.add_weighted_edges_from(
+            (*pair, weight) for pair, weight in zip(pairs, graph.edge_weight.tolist(), strict=True)
+        )
     for key in _TOLD:
         if key != "node_ids" and getattr(graph, key) is not None:
             network.graph[key] = getattr(graph, key)
@@ -174,22 +217,16 @@ def to_networkx(graph: Graph) -> networkx.Graph:
 
 
 def from_scipy(adjacency: Any, features: Any, labels: Any = None, **changes: Any) -> Graph:
-    """Take the non-zero entries of a square matrix as edges."""
+    """Take the non-zero entries of a square matrix as weighted edges."""
     if not sp.issparse(adjacency) or adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
         shape = getattr(adjacency, "shape", type(adjacency).__name__)
-        raise GsscError(f"the adjacency must be a square SciPy sparse matrix, not {shape}: one row and column a node")
-    features = features if sp.issparse(features) else as_array(features, "features")
-    rows = features.shape[0] if features.ndim else 0
-    if rows != adjacency.shape[0]:
-        raise GsscError(f"the adjacency has {adjacency.shape[0]} nodes, features have {rows} rows: give one row a node")
-    source, target = adjacency.nonzero()
-    edges = np.stack([source, target]).astype(np.int64)
-    return Graph(**{"features": features, "edges": edges, "labels": labels, **changes})
+        raise GsscError(f"the adjacency must be a square SciPy sparse matrix, not {shape}: one row and column per node")
+    return Graph(**{"features": features, "edges": adjacency, "labels": labels, **changes})
 
 
 def to_scipy(graph: Graph) -> sp.csr_matrix:
-    """Return the symmetric [N, N] adjacency, float32 ones."""
+    """Return the symmetric [N, N] adjacency, float32: the weights, ones where there are none."""
     source, target = graph.edges
     rows, columns = np.concatenate([source, target]), np.concatenate([target, source])
-    ones = np.ones(len(rows), dtype=np.float32)
-    return sp.csr_matrix((ones, (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))
+    weights = np.ones(graph.num_edges, dtype=np.float32) if graph.edge_weight is None else graph.edge_weight
+    return sp.csr_matrix((np.tile(weights, 2), (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))

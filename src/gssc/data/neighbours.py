@@ -1,44 +1,88 @@
-"""The nearest-neighbour graph of a table: every row joined to the rows most like it."""
+"""The nearest-neighbour graph of a table: every row joined to the rows most like it.
+
+| rows | search |
+|---|---|
+| up to 5,000, or sparse | exact: all distances, in blocks |
+| fewer than 100,000, or up to 6 columns | exact: scikit-learn, by tree for few columns; else in blocks |
+| from 100,000 | approximate: an HNSW index of faiss (extra `ann`); exact, with a warning, without faiss |
+"""
 
 from __future__ import annotations
 
+import warnings
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.extras import require
+
+NEIGHBOURS = 8  # of each row, unless the user says otherwise; GSSCClassifier has the same default
+BLOCKS_UP_TO = 5_000  # rows; below, the quicker searches save less than a second
+APPROXIMATE_FROM = 100_000  # rows
 _DISTANCES_AT_A_TIME = 1 << 22
+_TREE_UP_TO = 6  # columns; a tree is quicker than all distances, and than an index however many rows there are
+_SPARE = 3  # neighbours asked for beyond k, so that most ties can be seen
+_LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 40, 48  # of the index: links per row, candidates while building and searching
 
 
 def nearest_neighbour_edges(features: Any, k: int) -> np.ndarray:
-    """Return each edge once between rows of which one is among the other's `k` nearest (Euclidean).
+    """Return each edge once between rows of which one is among the other's `k` nearest (Euclidean), [2, E].
 
-    Of rows equally far, those that come first in the table are taken. All distances are computed, a block of rows at a
-    time: time grows with the square of the number of rows, memory does not.
+    Of rows equally far, those that come first in the table are taken. From 100,000 dense rows of more than six columns
+    on the search is approximate: about 3 of 100 true neighbours are missed.
 
     Args:
         features: [N, d] numbers, dense or SciPy sparse.
         k: neighbours of each row, from 1 to N - 1.
     """
+    count, columns = features.shape
+    many = count >= APPROXIMATE_FROM and columns > _TREE_UP_TO
+    if count <= BLOCKS_UP_TO or sp.issparse(features):
+        pairs = by_blocks(features, k)
+    elif many and _installed("faiss"):
+        pairs = by_index(features, k)
+    else:
+        if many:
+            warnings.warn(
+                f"finding the neighbours of {count:,} rows exactly takes time that grows with their square: "
+                "pip install 'gssc[ann]' for an approximate search",
+                stacklevel=2,
+            )
+        pairs = by_scikit_learn(features, k) if _installed("sklearn") else by_blocks(features, k)
+    edges: np.ndarray = np.unique(np.sort(pairs, axis=0), axis=1)
+    return edges
+
+
+def _installed(module: str) -> bool:
+    return find_spec(module) is not None
+
+
+def by_blocks(features: Any, k: int, rows: np.ndarray | None = None) -> np.ndarray:
+    """Return each of these rows (default all) with its k nearest, [2, rows * k], from all distances.
+
+    A block of rows at a time: time grows with the square of the number of rows, memory does not.
+    """
     exact: Any = (
         features.tocsr().astype(np.float64) if sp.issparse(features) else np.asarray(features, dtype=np.float64)
     )
     count = exact.shape[0]
+    rows = np.arange(count) if rows is None else rows
     transposed = exact.T.tocsr() if sp.issparse(exact) else exact.T
     squares = np.asarray(exact.multiply(exact).sum(axis=1) if sp.issparse(exact) else (exact**2).sum(axis=1)).ravel()
     step = max(1, _DISTANCES_AT_A_TIME // count)
-    pairs = []
-    for start in range(0, count, step):
-        rows = np.arange(start, min(start + step, count))
-        products: Any = exact[rows] @ transposed
+    pairs = [np.empty((2, 0), dtype=np.int64)]
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step]
+        products: Any = exact[block] @ transposed
         products = products.toarray() if sp.issparse(products) else products
         # Rounding keeps equal distances equal whatever the matrix product's order, so ties fall the same everywhere.
-        distances = (squares[rows, None] + squares - 2 * products).round(9)
-        distances[np.arange(len(rows)), rows] = np.inf
+        distances = (squares[block, None] + squares - 2 * products).round(9)
+        distances[np.arange(len(block)), block] = np.inf
         first, second = _smallest(distances, k)
-        pairs.append(np.stack([rows[first], second]))
-    edges: np.ndarray = np.unique(np.sort(np.concatenate(pairs, axis=1), axis=0), axis=1)
-    return edges
+        pairs.append(np.stack([block[first], second]))
+    return np.concatenate(pairs, axis=1)
 
 
 def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
@@ -47,3 +91,52 @@ def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
     below, ties = values < limit, values == limit
     missing = k - below.sum(axis=1, keepdims=True)
     return np.nonzero(below | (ties & (np.cumsum(ties, axis=1) <= missing)))
+
+
+def by_scikit_learn(features: np.ndarray, k: int) -> np.ndarray:
+    """Return each row with its k nearest, [2, N * k], by scikit-learn's exact search.
+
+    A few more than k are asked for. Where those beyond the k-th are as far as the k-th, there may be further rows as
+    far that come first in the table: such rows are searched again, in blocks.
+    """
+    exact = np.asarray(features, dtype=np.float64)
+    count, columns = exact.shape
+    asked = min(k + 1 + _SPARE, count)
+    algorithm = "kd_tree" if columns <= _TREE_UP_TO else "brute"
+    search = require("sklearn.neighbors", extra="data").NearestNeighbors(n_neighbors=asked, algorithm=algorithm)
+    lengths, found = search.fit(exact).kneighbors(exact)
+    distances = (lengths**2).round(9)
+    itself = found == np.arange(count)[:, None]
+    distances[itself] = np.inf
+    order = np.lexsort((found, distances), axis=1)
+    found = np.take_along_axis(found, order, axis=1)
+    distances = np.take_along_axis(distances, order, axis=1)
+    last = np.where(itself.any(axis=1), asked - 2, asked - 1)  # place of the farthest row that was found
+    tied = (distances[:, k - 1] == distances[np.arange(count), last]) & (asked < count)
+    clear = np.flatnonzero(~tied)
+    pairs = np.stack([np.repeat(clear, k), found[clear, :k].ravel()])
+    return np.concatenate([pairs, by_blocks(exact, k, np.flatnonzero(tied))], axis=1)
+
+
+def by_index(features: np.ndarray, k: int) -> np.ndarray:
+    """Return each row with about its k nearest, [2, at most N * k], by a hierarchical navigable small-world graph.
+
+    `Efficient and robust approximate nearest neighbor search <https://arxiv.org/abs/1603.09320>`_, as faiss has it. The
+    index is built by one thread: built by several, it would differ from run to run.
+    """
+    faiss = require("faiss", extra="ann")
+    rows = np.ascontiguousarray(features, dtype=np.float32)
+    index = faiss.IndexHNSWFlat(rows.shape[1], _LINKS)
+    index.hnsw.efConstruction = _BUILD_WIDTH
+    index.hnsw.efSearch = max(_SEARCH_WIDTH, 4 * k)
+    threads = faiss.omp_get_max_threads()
+    try:
+        faiss.omp_set_num_threads(1)
+        index.add(rows)
+    finally:
+        faiss.omp_set_num_threads(threads)
+    _, found = index.search(rows, k + 1)
+    others = (found >= 0) & (found != np.arange(len(rows))[:, None])
+    others &= np.cumsum(others, axis=1) <= k
+    first, place = np.nonzero(others)
+    return np.stack([first, found[first, place]]).astype(np.int64)

@@ -61,6 +61,11 @@ NOISE: dict[str, dict[str, NoiseEntry]] = {
             "edges removed within classes, added between them, half each",
             "Waniek et al. 2018, arXiv:1608.00375",
         ),
+        "as-distributed": NoiseEntry(
+            noise_structure.as_distributed,
+            "edges removed and added in the shares of the noisy files released with GSSC",
+            "GSSC, released files",
+        ),
     },
     "features": {
         "mask": NoiseEntry(noise_features.mask, "values set to zero", "-"),
@@ -68,7 +73,7 @@ NOISE: dict[str, dict[str, NoiseEntry]] = {
     },
 }
 DEFAULT_KINDS = {"label": "symmetric", "structure": "random", "features": "mask"}
-_FIELDS = {"label": "labels", "structure": "edges", "features": "features"}  # of Graph
+_FIELDS = {"label": ("labels",), "structure": ("edges", "edge_weight"), "features": ("features",)}  # of Graph
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ def add_noise(
             continue
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM, stream)))
         made = NOISE[on][spec.kind].make(graph, spec.rate, rng)
-        changes[_FIELDS[on]] = getattr(made.graph, _FIELDS[on])
+        changes |= {field: getattr(made.graph, field) for field in _FIELDS[on]}
         report[on] = {
             "kind": spec.kind,
             "rate": spec.rate,

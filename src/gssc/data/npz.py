@@ -1,8 +1,8 @@
 """A graph as one .npz file.
 
 Keys: `x`, or `x_data`, `x_indices`, `x_indptr` and `x_shape` for sparse features; `edge_index` [2, E]; `y`;
-`train_mask`, `val_mask`, `test_mask`; optionally `node_id`, `class_names`, `feature_names`, `name`, `split`
-and `setting`. Only plain arrays are read: a file that holds pickled objects is refused.
+`train_mask`, `val_mask`, `test_mask`; optionally `edge_weight` [E], `node_id`, `class_names`, `feature_names`,
+`name`, `split` and `setting`. Only plain arrays are read: a file that holds pickled objects is refused.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def load_graph(path: str | PathLike[str], **changes: Any) -> Graph:
     fields: dict[str, Any] = {
         "features": features,
         "edges": arrays["edge_index"],
+        "edge_weight": arrays.get("edge_weight"),
         "labels": arrays.get("y"),
         **{part: mask_of_numbers(arrays.get(f"{part}_mask"), nodes) for part in _PARTS},
         "node_ids": arrays.get("node_id"),
@@ -129,6 +130,8 @@ def save_graph(graph: Graph, path: str | PathLike[str]) -> None:
         mask = np.zeros(graph.num_nodes, dtype=bool)
         mask[getattr(graph, part)] = True
         arrays[f"{part}_mask"] = mask
+    if graph.edge_weight is not None:
+        arrays["edge_weight"] = graph.edge_weight
     if graph.node_ids is not None:
         arrays["node_id"] = graph.node_ids
     for key in ("class_names", "feature_names"):

@@ -17,6 +17,7 @@ from gssc.data.arrays import as_text
 from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 from gssc.extras import require
+from gssc.names import nearest
 from gssc.text_tables import (
     PARQUET_ENDINGS,
     TEXT_ENDINGS,
@@ -29,6 +30,9 @@ from gssc.text_tables import (
 )
 
 _WHOLE = re.compile(r"-?\d+(\.0+)?")  # how a whole number is written where others of its column were missing
+
+# What pandas calls the row numbers it writes unless told not to: nothing in CSV, a level of its index in Parquet.
+_ROW_NUMBERS = re.compile(r"(__index_level_\d+__)?")
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,19 @@ class Table:
     @property
     def names(self) -> list[str]:
         return list(self.columns)
+
+    def existing(self, column: str) -> str:
+        """Return the name of a column that the user gave, or raise an error with the closest one."""
+        if column in self.columns:
+            return column
+        raise GsscError(f"{self.path} has no column {column!r}: {nearest(column, self.names)}")
+
+    def named(self, given: str | None, usual: Sequence[str], taken: Sequence[str] = ()) -> str | None:
+        """Return the column the user named, else the first with a usual name, else None."""
+        if given is not None:
+            return self.existing(given)
+        by_lower = {name.lower(): name for name in self.names if name not in taken}
+        return next((by_lower[name] for name in usual if name in by_lower), None)
 
     def where(self, row: int) -> str:
         """Say where a row is: file and line, or file and row counted from 1."""
@@ -94,7 +111,11 @@ class Table:
             try:
                 number = float(value)
             except (TypeError, ValueError):
-                advice = "write decimals with a point" if has_decimal_comma(value) else "encode it as numbers"
+                advice = (
+                    "write decimals with a point or use decimal=',' (--decimal ,)"
+                    if has_decimal_comma(value)
+                    else "encode it as numbers"
+                )
                 raise GsscError(
                     f"{self.where(row)}, column {name!r}: {value!r} is not a number: {advice}, "
                     "or leave the column out (ignore_columns, --ignore)"
@@ -110,8 +131,19 @@ def whole_number_shortened(text: str) -> str:
     return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
 
 
-def read_table(path: str | PathLike[str], *, of_edges: bool = False) -> Table:
-    """Read .csv, .tsv, .tab, .txt (any of them also .gz), .parquet or .pq.
+def refuse_no_rows(table: Table) -> None:
+    """Raise an error where a table has a header only."""
+    if len(table) == 0:
+        raise GsscError(f"{table.path} has no rows: give at least one")
+
+
+def without_row_numbers(table: Table) -> list[str]:
+    """Return the names of the columns, less the row numbers that pandas writes."""
+    return [name for name in table.names if not _ROW_NUMBERS.fullmatch(name)]
+
+
+def read_table(path: str | PathLike[str], *, of_edges: bool = False, decimal: str = ".") -> Table:
+    """Read .csv, .tsv, .tab, .txt (any of them also .gz), .parquet or .pq; `decimal` is for text tables.
 
     A first line of numbers is data, not a header, unless they count 0, 1, 2, ... as the names that pandas gives; the
     columns are then called "column 1" and so on. In a table `of_edges` they are data even then. There may be no row at
@@ -128,13 +160,13 @@ def read_table(path: str | PathLike[str], *, of_edges: bool = False) -> Table:
     if kind not in TEXT_ENDINGS:
         raise GsscError(f"{path}: the ending {kind!r} is not known: use .csv, .tsv or .parquet")
     try:
-        return _read_text(path, of_edges)
+        return _read_text(path, of_edges, decimal)
     except (OSError, EOFError, zlib.error) as error:
         raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
 
 
-def _read_text(path: Path, of_edges: bool) -> Table:
-    found = list(records_of(path))
+def _read_text(path: Path, of_edges: bool, decimal: str) -> Table:
+    found = list(records_of(path, decimal))
     if not found:
         raise GsscError(f"{path} is empty: give a header and at least one row")
     first = found[0][1]

@@ -1,33 +1,33 @@
-"""Your own graph from two tables: one row a node, one row an edge."""
+"""Your own graph from tables: one row per node and, where there are edges, one row per edge."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from os import PathLike
+from typing import Any, Literal
 
 import numpy as np
 
+from gssc.data.edge_table import edges_of_table
 from gssc.data.labels import clean_labels
-from gssc.data.readers import Table, read_table, whole_number_shortened
+from gssc.data.neighbours import NEIGHBOURS, nearest_neighbour_edges
+from gssc.data.plain_table import Scaling
+from gssc.data.readers import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
 from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
 from gssc.errors import GsscError
 from gssc.graph import Graph
-from gssc.names import nearest
 from gssc.text_tables import ID_NAMES, LABEL_NAMES, counts_from_zero, is_number
 
-_END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node_1", "node_2"))
 _UNKNOWN_LABELS = ("", "nan", "NaN", "NA")
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
-# What pandas calls the row numbers it writes unless told not to: nothing in CSV, a level of its index in Parquet.
-_ROW_NUMBERS = re.compile(r"(__index_level_\d+__)?")
 DEFAULT_SPLIT = "ratio:60/20/20"
 
 
 def import_tables(
     nodes: str | PathLike[str],
-    edges: str | PathLike[str],
+    edges: str | PathLike[str] | None = None,
     *,
     id_column: str | None = None,
     label_column: str | Sequence[str] | None = None,
@@ -36,6 +36,10 @@ def import_tables(
     split_column: str | None = None,
     source_column: str | None = None,
     target_column: str | None = None,
+    weight_column: str | None = None,
+    features_from: Literal["columns", "structure"] = "columns",
+    n_neighbors: int = NEIGHBOURS,
+    decimal: Literal[".", ","] = ".",
     split: str | None = None,
     seed: int = 0,
     setting: str = "transductive",
@@ -44,39 +48,53 @@ def import_tables(
     """Build a graph from a node table and an edge table (CSV, TSV or Parquet).
 
     Args:
-        nodes, edges: the two files. Edges name nodes by id, in any direction.
-        id_column: a column called id, node_id or node, else the first one.
+        nodes: the node table.
+        edges: the edge table, which names nodes by id, in any direction. Without one, every row is joined to its
+            nearest neighbours, as `GSSCClassifier` does: columns are put on one scale first.
+        id_column: a column called id, node_id or node, else the first one; without an edge table, the first one only
+            if it holds text, and is neither label nor split.
         label_column: a column called label, y, class or target, where there is one; an unknown label
             is an empty cell, nan, NaN, NA or -1, but -1 and 1 alone are two classes. Several columns make binary
             targets, one task each.
         feature_columns: every other column, all of them numbers, except `ignore_columns`.
         split_column: a column called split, where there is one, with train, val, test or nothing in it.
         source_column, target_column: source and target, src and dst, from and to, else the first two columns.
+        weight_column: a column called weight, where there is one, with numbers above 0; "none" reads no weights.
+        features_from: "columns" of the node table, or "structure": degree and position in the graph, for a node
+            table without feature columns (others are ignored).
+        n_neighbors: neighbours of each row where there is no edge table.
+        decimal: what marks decimals in text tables, a point or a comma.
         split: without a split column, how to split the labelled nodes: "per-class:<n>" or "ratio:<a>/<b>/<c>"
             (default "ratio:60/20/20"), drawn by `seed`.
         setting: "transductive", "inductive" or "cold-start".
         name: what to call the graph; the node file's name by default.
     """
-    # Three columns that begin with 0, 1, 2 may well be an edge and its weight.
-    node_table, edge_table = read_table(nodes), read_table(edges, of_edges=True)
-    _refuse_no_rows(node_table)
+    if features_from not in ("columns", "structure"):
+        raise GsscError(f"features_from is {features_from!r}: use columns or structure")
+    if edges is None and features_from == "structure":
+        raise GsscError("features from the structure need edges: give an edge table (edges, --edges)")
+    if edges is None and (source_column or target_column or weight_column):
+        raise GsscError("columns of an edge table are named, but there is none: give it (edges, --edges)")
+    node_table = read_table(nodes, decimal=decimal)
+    refuse_no_rows(node_table)
     if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
         _refuse_data_as_names(node_table)
-    id_column = _named(node_table, id_column, ID_NAMES) or node_table.names[0]
+    id_column = _id_column(node_table, id_column, label_column, split_column, needed=edges is not None)
     label_columns = _label_columns(node_table, label_column, taken=id_column)
-    split_column = _named(node_table, split_column, ("split",), taken=(id_column, *label_columns))
-    taken = {
-        id_column,
-        *label_columns,
-        split_column,
-        *(_existing(node_table, column) for column in ignore_columns),
-    }
-    if feature_columns is None:
-        feature_columns = [column for column in _without_row_numbers(node_table) if column not in taken]
-    if not feature_columns:
-        raise GsscError(f"{node_table.path} has no feature column beside {sorted(filter(None, taken))}: add numbers")
-    features = node_table.numbers([_existing(node_table, column) for column in feature_columns])
-    ids, row_of = _node_ids(node_table, id_column)
+    split_column = node_table.named(split_column, ("split",), taken=[*filter(None, (id_column, *label_columns))])
+    ignored = [node_table.existing(column) for column in ignore_columns]
+    taken = {id_column, *label_columns, split_column, *ignored}
+    features: np.ndarray | None = None
+    if features_from == "columns":
+        if feature_columns is None:
+            feature_columns = [column for column in without_row_numbers(node_table) if column not in taken]
+        if not feature_columns:
+            raise GsscError(
+                f"{node_table.path} has no feature column beside {sorted(filter(None, taken))}: add numbers, or make "
+                "features from the edges (features_from='structure', --features-from structure)"
+            )
+        features = node_table.numbers([node_table.existing(column) for column in feature_columns])
+    ids, row_of = (None, {}) if id_column is None else _node_ids(node_table, id_column)
     labels, class_names = _labels(node_table, label_columns, multilabel=not isinstance(label_column, str | None))
     if split_column is not None and split is None:
         parts, split_name = _parts_from_column(node_table, split_column), "from table"
@@ -86,23 +104,39 @@ def import_tables(
         if split is not None:
             make_split(split, labels, seed)  # an error if it is no split at all
         parts, split_name = (np.empty(0, np.int64),) * 3, "none"
+    edge_weight: np.ndarray | None = None
+    if edges is None:
+        edge_index = table_neighbours(features, n_neighbors)
+    else:
+        # Three columns that begin with 0, 1, 2 may well be an edge and its weight.
+        edge_table = read_table(edges, of_edges=True, decimal=decimal)
+        edge_index, edge_weight = edges_of_table(
+            edge_table, source_column, target_column, weight_column, row_of, node_table
+        )
     return Graph(
         features,
-        _edge_index(edge_table, source_column, target_column, row_of, node_table),
+        edge_index,
         labels,
         *parts,
+        edge_weight=edge_weight,
         name=name or node_table.path.stem,
         split=split_name,
         setting=setting,
         class_names=class_names,
         node_ids=ids,
-        feature_names=tuple(feature_columns),
+        feature_names=None if features is None else tuple(feature_columns or ()),
     )
 
 
-def _refuse_no_rows(table: Table) -> None:
-    if len(table) == 0:
-        raise GsscError(f"{table.path} has no rows: give at least one")
+def table_neighbours(features: Any, n_neighbors: int) -> np.ndarray:
+    """Return edges [2, E] between each row of a table and its nearest ones, with columns on one scale first."""
+    rows = features.shape[0]
+    if rows < 2:
+        raise GsscError("a table of one row has no neighbours: give more rows, or an edge table")
+    if n_neighbors < 1:
+        raise GsscError(f"n_neighbors is {n_neighbors}: use at least 1")
+    scaling = Scaling.of(features, "auto")
+    return nearest_neighbour_edges(scaling.for_neighbours(scaling.applied(features)), min(n_neighbors, rows - 1))
 
 
 def _refuse_data_as_names(table: Table) -> None:
@@ -114,29 +148,25 @@ def _refuse_data_as_names(table: Table) -> None:
         raise GsscError(f"{table.path}: the first line ({shown}) looks like data: add one that names the columns")
 
 
-def _without_row_numbers(table: Table) -> list[str]:
-    return [name for name in table.names if not _ROW_NUMBERS.fullmatch(name)]
+def _id_column(
+    table: Table, given: str | None, label: str | Sequence[str] | None, split: str | None, *, needed: bool
+) -> str | None:
+    """Return the column of the ids: without edges to look them up, a first column of numbers is a feature."""
+    named = table.named(given, ID_NAMES)
+    first = table.names[0]
+    if named is not None or needed:
+        return named or first
+    others = {split, *([label] if isinstance(label, str) else label or ())}
+    if first in others or first.lower() in (*LABEL_NAMES, "split") or all(map(is_number, table.texts(first))):
+        return None
+    return first
 
 
-def _existing(table: Table, column: str) -> str:
-    if column in table.columns:
-        return column
-    raise GsscError(f"{table.path} has no column {column!r}: {nearest(column, table.names)}")
-
-
-def _named(table: Table, given: str | None, usual: Sequence[str], taken: Sequence[str] = ()) -> str | None:
-    """Return the column the user named, else the first with a usual name, else None."""
-    if given is not None:
-        return _existing(table, given)
-    by_lower = {name.lower(): name for name in table.names if name not in taken}
-    return next((by_lower[name] for name in usual if name in by_lower), None)
-
-
-def _label_columns(table: Table, given: str | Sequence[str] | None, taken: str) -> list[str]:
+def _label_columns(table: Table, given: str | Sequence[str] | None, taken: str | None) -> list[str]:
     if given is None or isinstance(given, str):
-        column = _named(table, given, LABEL_NAMES, taken=(taken,))
+        column = table.named(given, LABEL_NAMES, taken=() if taken is None else (taken,))
         return [] if column is None else [column]
-    return [_existing(table, column) for column in given]
+    return [table.existing(column) for column in given]
 
 
 def _labels(table: Table, columns: list[str], *, multilabel: bool) -> tuple[np.ndarray, tuple[str, ...] | None]:
@@ -185,46 +215,3 @@ def _parts_from_column(table: Table, column: str) -> Split:
             raise GsscError(f"{table.where(row)}, column {column!r}: {text!r} is not train, val, test or empty")
     train, val, test = (np.array(rows, dtype=np.int64) for rows in parts)
     return train, val, test
-
-
-def _edge_index(
-    table: Table, source: str | None, target: str | None, row_of: dict[str, int], node_table: Table
-) -> np.ndarray:
-    names = _without_row_numbers(table)
-    if len(names) < 2:
-        raise GsscError(f"{table.path} has one column only: an edge needs two, the nodes it joins")
-    by_lower = {name.lower(): name for name in table.names}
-    pair = next((pair for pair in _END_NAMES if all(name in by_lower for name in pair)), None)
-    usual = [by_lower[name] for name in pair] if pair else names[:2]
-    ends = [usual[side] if given is None else _existing(table, given) for side, given in enumerate((source, target))]
-    if ends[0] == ends[1]:
-        raise GsscError(f"{table.path}: both ends of an edge are read from column {ends[0]!r}: name both columns")
-    edges = np.empty((2, len(table)), dtype=np.int64)
-    for side, column in enumerate(ends):
-        for row, text in enumerate(table.texts(column)):
-            node = row_of.get(whole_number_shortened(text))
-            if node is None:
-                raise GsscError(
-                    f"{table.where(row)}: the edge names node {text!r}, which {node_table.path} does not have: "
-                    "add the node or drop the edge"
-                )
-            edges[side, row] = node
-    if not (pair or source or target):
-        edges = np.concatenate([_edge_in_header(table, ends, row_of, node_table), edges], axis=1)
-    if edges.shape[1] == 0:
-        _refuse_no_rows(table)
-    return edges
-
-
-def _edge_in_header(table: Table, ends: list[str], row_of: dict[str, int], node_table: Table) -> np.ndarray:
-    """The edge that a text table without a header has in place of one, [2, 0 or 1]."""
-    found = [row_of.get(whole_number_shortened(name)) for name in ends]
-    if table.lines is None or found == [None, None]:
-        return np.empty((2, 0), dtype=np.int64)
-    if None in found:
-        node, other = ends if found[1] is None else reversed(ends)
-        raise GsscError(
-            f"{table.path}: the first line names node {node!r} and {other!r}, which {node_table.path} does not have: "
-            "add the node or drop the edge; if they are names of columns, say so (source_column, --source)"
-        )
-    return np.array(found, dtype=np.int64).reshape(2, 1)

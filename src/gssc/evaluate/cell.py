@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.config import RunConfig, Settings
+from gssc.config import RunConfig
 from gssc.data.noise import add_noise, parse_noise
 from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
@@ -19,7 +19,8 @@ from gssc.graph import SETTINGS, Graph
 from gssc.models.registry import model_entry
 from gssc.names import nearest
 from gssc.recipes import config_for
-from gssc.sparsify.registry import SPARSIFIERS
+from gssc.settings import Settings
+from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
 from gssc.train.pairing import training_way
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Cell:
 
     def config(self, typed: Settings) -> RunConfig:
         """All settings of the run: the model's own for this data, under what was typed for the sparsifier."""
-        given = {"sparsifier": {**typed, "name": self.sparsifier}, "train": {"seed": self.seed}}
+        own = relevant_settings(self.sparsifier, typed)
+        given = {"sparsifier": {**own, "name": self.sparsifier}, "train": {"seed": self.seed}}
         source = self.source
         return config_for(self.model, source.name, source.split, given).shortened(self.max_epochs)
 

@@ -12,11 +12,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
-from gssc.config import Settings
 from gssc.evaluate.cell import Cell, key_of
 from gssc.evaluate.claims import Claims
 from gssc.evaluate.executor import Executor, LocalProcesses
 from gssc.evaluate.store import Store
+from gssc.settings import Settings
 
 MEGABYTE = 1024
 SECONDS_BETWEEN_LOOKS = 1.0  # at runs that another sweep has claimed

@@ -24,7 +24,7 @@ class Recipe:
         patience: epochs without a better validation result before stopping.
         lr: learning rate.
         weight_decay: L2 penalty; see :meth:`NodeModel.parameter_groups`.
-        normalize: ``row`` or ``none``, of features.
+        normalize: of features, see :class:`gssc.schedule.RivalTrainConfig`.
         warmup: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
         select: best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
     """
@@ -34,7 +34,7 @@ class Recipe:
     patience: int = 100
     lr: float = 0.01
     weight_decay: float = 5e-4
-    normalize: str = "row"
+    normalize: str = "auto"
     warmup: int = 50
     select: str = "accuracy"
 

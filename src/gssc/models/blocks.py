@@ -7,16 +7,18 @@ A test compares the two.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.config import ModelConfig
+from gssc.deploy.forward import LEAKY_SLOPE
 
-LEAKY_SLOPE = 0.01
+if TYPE_CHECKING:
+    from gssc.models.str_contrast import STRContrastSettings
+
 NORM_EPS = 1e-5
 NORM_MOMENTUM = 0.1
 # The mask of eight units at a dropout of one half, for every byte: 2 where its bit is set.
@@ -49,12 +51,8 @@ class RoleNorm(nn.Module):
         return self._normalized(x.flatten(0, 1), self.running_mean, self.running_var, False).view_as(x)
 
     def _by_group(self, x: Tensor, tracked: int) -> Tensor:
-        running = (self.running_mean, self.running_var)
-        groups = [
-            self._normalized(rows, *(running if group < tracked else (None, None)), True)
-            for group, rows in enumerate(x)
-        ]
-        return torch.stack(groups)
+        followed = [self._normalized(rows, self.running_mean, self.running_var, True) for rows in x[:tracked]]
+        return torch.stack(followed + [self._normalized(rows, None, None, True) for rows in x[tracked:]])
 
     def _normalized(self, rows: Tensor, mean: Tensor | None, var: Tensor | None, training: bool) -> Tensor:
         return F.batch_norm(rows, mean, var, self.scale, self.shift, training, NORM_MOMENTUM, NORM_EPS)
@@ -154,12 +152,12 @@ class Block(nn.Module):
 
     Args:
         width: of the rows.
-        config: see :class:`gssc.config.ModelConfig`.
+        config: see :class:`gssc.models.str_contrast.STRContrastSettings`.
         rng: draws dropout masks on a CPU; other devices use torch's generator.
         plain: compute everything with ordinary torch, as on devices other than a CPU.
     """
 
-    def __init__(self, width: int, config: ModelConfig, rng: np.random.Generator, plain: bool = False):
+    def __init__(self, width: int, config: STRContrastSettings, rng: np.random.Generator, plain: bool = False):
         super().__init__()
         self.config, self.rng, self.plain = config, rng, plain
         self.norm = RoleNorm(width)

@@ -40,6 +40,13 @@ class ModelEntry(NamedTuple):
 
 
 MODELS = {
+    "gssc": ModelEntry(
+        "student",
+        "Student",
+        "the default learner: teachers ranked by held-out labels, pair training among them, teach a plain MLP",
+        "GSSC",
+        "gssc.learner.learner:LearnerTraining",
+    ),
     "gcn": ModelEntry("gcn", "GCN", "averages over neighbours, twice", "Kipf and Welling 2017, arXiv:1609.02907"),
     "gat": ModelEntry("gat", "GAT", "attends to neighbours", "Velickovic et al. 2018, arXiv:1710.10903"),
     "sage": ModelEntry(

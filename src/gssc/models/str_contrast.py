@@ -4,19 +4,58 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gssc.config import ModelConfig
 from gssc.features import RowLinear, Rows
 from gssc.models.blocks import Block
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
+from gssc.settings import setting
 
 if TYPE_CHECKING:
     from gssc.train.batches import EdgeBatch
+
+
+@dataclass
+class STRContrastSettings:
+    """STR-Contrast, the MLP that is trained and later deployed (Sec. III-C of the paper).
+
+    Args:
+        name: of the model; other models have other settings, see ``gssc train --model NAME --help``.
+        hidden: width F of every hidden layer.
+        layers: number of hidden layers L; the deployed model is L + 1 matrix products.
+        dropout: share of hidden units dropped in training, in steps of 1/256.
+        activation: ``leaky_relu`` (released program) or ``relu`` (text).
+        block: ``norm_first`` is batch norm, activation, dropout (released program);
+            ``activation_first`` is activation, batch norm, dropout (text).
+        head_blocks: ``separate`` gives each of the two heads a last block of its own (released program),
+            ``shared`` one block before two linear heads (text).
+        norm_over: batch norm over each ``role`` of rows on its own (endpoints, mixed points, negatives), or over
+            the whole ``batch`` at once.
+        mix_at: where an edge's two ends are mixed (Eq. 8): ``first`` pre-activation (released program) or
+            ``last`` hidden layer (text).
+        mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
+            shared vector on the mixed layer, both directions of an edge on their own), ``random`` (uniform), ``off``
+            (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
+        mix_hidden: width of that net; 256 in the released program.
+        mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
+    """
+
+    name: Literal["str_contrast"] = "str_contrast"
+    hidden: int = setting(256, low=1, high=2**20)
+    layers: int = setting(2, low=1, high=1000)
+    dropout: float = setting(0.5, low=0, high=0.99)
+    activation: Literal["leaky_relu", "relu"] = "leaky_relu"
+    block: Literal["norm_first", "activation_first"] = "norm_first"
+    head_blocks: Literal["separate", "shared"] = "separate"
+    norm_over: Literal["role", "batch"] = "role"
+    mix_at: Literal["first", "last"] = "first"
+    mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
+    mix_hidden: int = setting(64, low=1, high=2**20)
+    mix_floor: float = setting(0.8, low=0, high=1)
 
 
 @dataclass
@@ -64,11 +103,12 @@ class STRContrast(nn.Module):
     Args:
         inputs: number of features d.
         outputs: number of classes (or binary tasks) C.
-        config: see :class:`gssc.config.ModelConfig`.
+        config: see :class:`STRContrastSettings`.
         rng: draws dropout masks and random betas on a CPU; a fresh one if left out.
         plain: compute everything with ordinary torch, as on devices other than a CPU.
     """
 
+    Settings: ClassVar[type] = STRContrastSettings
     passes_messages: ClassVar[bool] = False
     learns_from_edges: ClassVar[bool] = True
 
@@ -76,7 +116,7 @@ class STRContrast(nn.Module):
         self,
         inputs: int,
         outputs: int,
-        config: ModelConfig,
+        config: STRContrastSettings,
         rng: np.random.Generator | None = None,
         plain: bool = False,
     ):

@@ -11,9 +11,10 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from gssc.config import DEFAULT_MODEL, Config, RunConfig, Settings, parse_config, parse_yaml
+from gssc.config import DEFAULT_MODEL, Config, RunConfig, merged_settings, parse_config
 from gssc.errors import GsscError
 from gssc.names import nearest
+from gssc.settings import Settings, parse_yaml
 
 PRESETS = ("default", "paper", "reference")
 
@@ -70,7 +71,17 @@ def config_for(model: str, dataset: str | None, split: str | None, *typed: Setti
     Where another sparsifier is named than that of the recipe, of the recipe's sparsifier settings only those stay that
     the other one has, too.
     """
-    return parse_config(recipe_settings(dataset, split, model), *typed)
+    return parse_config(suited(recipe_settings(dataset, split, model), *typed), *typed)
+
+
+def suited(settings: Settings, *typed: Settings) -> Settings:
+    """Settings of a recipe or preset without those of its sparsifier that the sparsifier of later layers lacks."""
+    name = merged_settings(*typed).get("sparsifier", {}).get("name")
+    if name is None or "sparsifier" not in settings:
+        return settings
+    from gssc.sparsify.registry import relevant_settings  # needs torch
+
+    return {**settings, "sparsifier": relevant_settings(name, settings["sparsifier"])}
 
 
 def recipe_file(dataset: str) -> Settings:

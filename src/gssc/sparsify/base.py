@@ -2,37 +2,71 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gssc.config import SparsifierConfig
 from gssc.features import Rows
+from gssc.settings import setting
+
+
+@dataclass
+class SparsifierSettings:
+    """The sparsifier, which decides the edges to train on.
+
+    Args:
+        name: of the sparsifier, see ``gssc bench --list``; ``none`` keeps every edge (the ablation).
+    """
+
+    name: str = "none"
+
+
+@dataclass
+class LearnedSettings(SparsifierSettings):
+    """What every sparsifier that learns has.
+
+    Args:
+        name: of the sparsifier.
+        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
+            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
+            counter-example that empties the graph).
+        lr: its learning rate.
+        weight_decay: its weight decay.
+    """
+
+    objective: Literal["ratio", "share", "masked_smoothness"] = "ratio"
+    lr: float = setting(0.01, low=0)
+    weight_decay: float = setting(5e-4, low=0)
 
 
 class Sparsifier(nn.Module):
     """Weighs the undirected edges of one graph.
 
-    A subclass says how it can be trained. ``loss``: its weights enter message passing with gradient, and it follows the
-    classifier's loss. ``validation``: the same, on labels the classifier is not trained on. ``homophily``: it follows
-    the homophily objective (Eq. 16) under a model that never looks at edges. Nothing: it has nothing to learn.
+    A subclass brings its settings as a dataclass and declares how it can be trained. ``loss``: its weights enter
+    message passing with gradient, and it follows the classifier's loss. ``validation``: the same, on labels the
+    classifier is not trained on. ``homophily``: it follows the homophily objective (Eq. 16) under a model that never
+    looks at edges. Nothing: it has nothing to learn.
 
     Args:
         rows: feature rows of all nodes.
         edges: undirected edges, each once, [2, E].
-        config: see :class:`gssc.config.SparsifierConfig`.
+        config: its settings, of the class :attr:`Settings`.
         rng: for what is drawn once, at the start.
 
     Attributes:
+        reads_features: whether it looks at feature rows, which may lie on disk.
         edges: the edges it weighs, [2, E']: those given, without the ones it ruled out and with those it proposes. They
             stay the same from construction on.
     """
 
+    Settings: ClassVar[type[SparsifierSettings]] = SparsifierSettings
     trained_by: ClassVar[tuple[str, ...]] = ()
+    reads_features: ClassVar[bool] = False
 
-    def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
+    def __init__(self, rows: Rows, edges: Tensor, config: Any, rng: np.random.Generator):
         super().__init__()
         self.rows, self.edges, self.config = rows, edges, config
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from gssc.sparsify.base import Sparsifier
-from gssc.sparsify.fixed import budget
+from gssc.sparsify.fixed import ShareSettings, budget
+
+
+@dataclass
+class DropEdgeSettings(ShareSettings):
+    """Settings of DropEdge.
+
+    Args:
+        name: of the sparsifier.
+        keep: share of the edges that it keeps.
+    """
+
+    name: str = "drop_edge"
 
 
 class DropEdge(Sparsifier):
@@ -16,6 +30,8 @@ class DropEdge(Sparsifier):
     `Rong et al. 2020 <https://arxiv.org/abs/1907.10903>`_. The sample holds the share ``keep`` of the undirected edges;
     both directions of an edge come and go together.
     """
+
+    Settings = DropEdgeSettings
 
     def sample(self, rng: np.random.Generator) -> Tensor:
         """One for the edges of this epoch."""

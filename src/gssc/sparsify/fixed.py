@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.config import SparsifierConfig
 from gssc.features import Rows
-from gssc.sparsify.base import Sparsifier
+from gssc.settings import setting
+from gssc.sparsify.base import Sparsifier, SparsifierSettings
 from gssc.sparsify.edge_sets import positions
+
+
+@dataclass
+class ShareSettings(SparsifierSettings):
+    """Settings of a sparsifier that keeps a share of the edges.
+
+    Args:
+        name: of the sparsifier.
+        keep: share of the edges that it keeps.
+    """
+
+    keep: float = setting(0.8, low=0.01, high=1)
 
 
 class FixedSubset(Sparsifier):
@@ -19,7 +33,7 @@ class FixedSubset(Sparsifier):
     against them.
     """
 
-    def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
+    def __init__(self, rows: Rows, edges: Tensor, config: ShareSettings, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)
         count = edges.shape[1]
         kept = torch.zeros(count, dtype=torch.bool)

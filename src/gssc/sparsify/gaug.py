@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,14 +11,42 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.config import SparsifierConfig
 from gssc.features import Rows, SparseRows, product
-from gssc.sparsify.base import Sparsifier
+from gssc.settings import setting
+from gssc.sparsify.base import LearnedSettings, Sparsifier
 from gssc.sparsify.edge_sets import draw_non_edges
 from gssc.sparsify.relaxed import edge_dots, sample_edges
 
 BLOCK = 512  # nodes whose scores with all others are held at once
 NAMED = 4  # how many times more partners a node may name than it would have if all had the same number
+
+
+@dataclass
+class GAUGSettings(LearnedSettings):
+    """Settings of GAUG-O.
+
+    Args:
+        name: of the sparsifier.
+        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
+            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
+            counter-example that empties the graph).
+        lr: its learning rate.
+        weight_decay: its weight decay.
+        hidden: twice the width of its encoder.
+        temperature: of the relaxed sample.
+        proposals: new edges that it proposes, as a share of those given.
+        predicted: share of the edge predictor in the mix with the observed edge, the alpha of its paper.
+        predictor_weight: weight of the edge predictor's own loss, the beta of its paper.
+        pretrain_epochs: steps before anything else, which teach it to tell edges from pairs that are none.
+    """
+
+    name: str = "gaug"
+    hidden: int = setting(256, low=1, high=2**20)
+    temperature: float = setting(0.5, low=1e-3)
+    proposals: float = setting(0.5, low=0)
+    predicted: float = setting(0.8, low=0, high=1)
+    predictor_weight: float = setting(1.0, low=0)
+    pretrain_epochs: int = setting(100, low=0)
 
 
 class GAUG(Sparsifier):
@@ -41,9 +70,11 @@ class GAUG(Sparsifier):
     Prediction uses the graph as given: that is what the O, for original, stands for.
     """
 
+    Settings = GAUGSettings
     trained_by = ("loss", "homophily")
+    reads_features = True
 
-    def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
+    def __init__(self, rows: Rows, edges: Tensor, config: GAUGSettings, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)
         self.observed = edges
         self.adjacency = SparseRows(normalized_adjacency(edges.numpy(), self.num_nodes))

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gssc.config import SparsifierConfig
 from gssc.features import Rows
-from gssc.sparsify.base import Sparsifier
+from gssc.sparsify.base import LearnedSettings, Sparsifier
 from gssc.sparsify.edge_sets import positions
+
+
+@dataclass
+class LDSSettings(LearnedSettings):
+    """Settings of LDS.
+
+    Args:
+        name: of the sparsifier.
+        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
+            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
+            counter-example that empties the graph).
+        lr: its learning rate.
+        weight_decay: its weight decay.
+    """
+
+    name: str = "lds"
 
 
 class LDS(Sparsifier):
@@ -29,9 +46,11 @@ class LDS(Sparsifier):
     Prediction weighs an edge by theta, the mean of the samples; edges that training did not see have weight one.
     """
 
+    Settings = LDSSettings
     trained_by = ("validation", "homophily")
+    reads_features = True
 
-    def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
+    def __init__(self, rows: Rows, edges: Tensor, config: LDSSettings, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)
         self.doubt = nn.Parameter(torch.zeros(edges.shape[1]))
 

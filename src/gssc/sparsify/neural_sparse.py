@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gssc.config import SparsifierConfig
 from gssc.features import RowLinear, Rows
+from gssc.settings import setting
 from gssc.sparsify import relaxed
-from gssc.sparsify.base import Sparsifier
+from gssc.sparsify.base import LearnedSettings, Sparsifier
 
 
 class _PairScores(torch.autograd.Function):
@@ -35,6 +36,28 @@ class _PairScores(torch.autograd.Function):
         return by_own, by_other, by_weight, None
 
 
+@dataclass
+class NeuralSparseSettings(LearnedSettings):
+    """Settings of NeuralSparse.
+
+    Args:
+        name: of the sparsifier.
+        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
+            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
+            counter-example that empties the graph).
+        lr: its learning rate.
+        weight_decay: its weight decay.
+        hidden: width of the hidden layer that scores a pair.
+        temperature: of the relaxed picks.
+        neighbours: k, how many picks a node has.
+    """
+
+    name: str = "neural_sparse"
+    hidden: int = setting(256, low=1, high=2**20)
+    temperature: float = setting(0.5, low=1e-3)
+    neighbours: int = setting(5, low=1)
+
+
 class NeuralSparse(Sparsifier):
     r"""Every node picks k of its edges, with probabilities that a net gives from the features of both ends.
 
@@ -49,9 +72,11 @@ class NeuralSparse(Sparsifier):
     every node, without noise. The temperature is constant.
     """
 
+    Settings = NeuralSparseSettings
     trained_by = ("loss", "homophily")
+    reads_features = True
 
-    def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
+    def __init__(self, rows: Rows, edges: Tensor, config: NeuralSparseSettings, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)
         self.own = RowLinear(rows.shape[1], config.hidden)
         self.other = RowLinear(rows.shape[1], config.hidden)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from gssc.sparsify.fixed import FixedSubset
+from gssc.sparsify.fixed import FixedSubset, ShareSettings
 
 SEED_SHARE = 0.01  # of all nodes; at least one
 TOP_SHARE = 0.1  # of a seed's neighbours; at least one
+
+
+@dataclass
+class RankDegreeSettings(ShareSettings):
+    """Settings of Rank Degree.
+
+    Args:
+        name: of the sparsifier.
+        keep: share of the edges that it keeps.
+    """
+
+    name: str = "rank_degree"
 
 
 class RankDegree(FixedSubset):
@@ -21,6 +34,8 @@ class RankDegree(FixedSubset):
     (one node in a hundred, at least one). It ends with the share ``keep`` of the edges; a last round that would go
     beyond is cut at random.
     """
+
+    Settings = RankDegreeSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         """Positions of the edges walked along."""

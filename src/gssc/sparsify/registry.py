@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import field, fields, make_dataclass
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from gssc.errors import GsscError
 from gssc.names import nearest
-from gssc.sparsify.base import Sparsifier
+from gssc.sparsify.base import Sparsifier, SparsifierSettings
 
 
 class SparsifierEntry(NamedTuple):
@@ -52,6 +54,9 @@ SPARSIFIERS = {
         "a learned edge predictor that also proposes new edges (GAUG-O)",
         "Zhao et al. 2021, arXiv:2006.06830",
     ),
+    "evidence": SparsifierEntry(
+        "evidence", "Evidence", "edges kept by how unlike random pairs they are, without labels", "this package"
+    ),
     "str_sparse": SparsifierEntry(
         "str_sparse", "STRSparse", "a learned probability for every edge, from its two ends' features", "GSSC, Eq. 5-6"
     ),
@@ -59,7 +64,35 @@ SPARSIFIERS = {
 
 
 def sparsifier_class(name: str) -> type[Sparsifier]:
-    """The class of a sparsifier, or the nearest name."""
+    """Return the class registered under ``name``. Raises GsscError with the closest match if there is none."""
     if name not in SPARSIFIERS:
         raise GsscError(f"unknown sparsifier {name!r}; {nearest(name, SPARSIFIERS)}")
     return SPARSIFIERS[name].load()
+
+
+def sparsifier_settings(name: str) -> type[SparsifierSettings]:
+    """The dataclass of settings of a sparsifier."""
+    return sparsifier_class(name).Settings
+
+
+def every_setting() -> Any:
+    """The settings of all sparsifiers as one dataclass, for command lines that name several of them."""
+    own: dict[str, tuple[str, Any, Any]] = {}
+    documented: dict[str, str] = {}
+    for name in SPARSIFIERS:
+        kind = sparsifier_settings(name)
+        hints, help_of = get_type_hints(kind), dict(re.findall(r"^ +(\w+): ((?:.|\n {12})+)", kind.__doc__ or "", re.M))
+        for option in fields(kind):
+            own.setdefault(option.name, (option.name, hints[option.name], field(default=option.default)))
+            documented.setdefault(option.name, help_of.get(option.name, ""))
+    made = make_dataclass("EverySparsifier", list(own.values()))
+    made.__doc__ = "Settings of the sparsifiers.\n\nArgs:\n" + "".join(
+        f"    {name}: {' '.join(text.split())}\n" for name, text in documented.items()
+    )
+    return made
+
+
+def relevant_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Those of the settings that a sparsifier has."""
+    known = {option.name for option in fields(sparsifier_settings(name))}
+    return {key: value for key, value in settings.items() if key in known}

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, cg
 
-from gssc.sparsify.fixed import FixedSubset
+from gssc.sparsify.fixed import FixedSubset, ShareSettings
 
 EXACT_NODES = 3000  # up to here a dense inverse takes a few seconds
 PROJECTIONS = 48  # a relative error of about sqrt(2 / 48) = 0.2 in each resistance
 TOLERANCE = 1e-6
+
+
+@dataclass
+class SpectralSparsifierSettings(ShareSettings):
+    """Settings of the spectral sparsifier.
+
+    Args:
+        name: of the sparsifier.
+        keep: share of the edges that it keeps.
+    """
+
+    name: str = "spectral"
 
 
 class SpectralSparsifier(FixedSubset):
@@ -28,6 +42,8 @@ class SpectralSparsifier(FixedSubset):
     kept. The kept edges stay unweighted, as is usual before a classifier: a subset of the graph, and not the reweighted
     graph whose Laplacian is near L.
     """
+
+    Settings = SpectralSparsifierSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         """Positions of edges drawn by resistance."""

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from gssc.sparsify.fixed import FixedSubset
+from gssc.sparsify.fixed import FixedSubset, ShareSettings
 from gssc.sparsify.rank_degree import walk_by_degree
 from gssc.sparsify.spectral import draw_by_resistance
+
+
+@dataclass
+class SpectralRankDegreeSettings(ShareSettings):
+    """Settings of SS/RD.
+
+    Args:
+        name: of the sparsifier.
+        keep: share of the edges that it keeps.
+    """
+
+    name: str = "ss_rd"
 
 
 class SpectralRankDegree(FixedSubset):
@@ -16,6 +30,8 @@ class SpectralRankDegree(FixedSubset):
     about how the two are combined; this is the plainest reading. The spectral half goes first, so that bridges stay.
     See :class:`gssc.sparsify.spectral.SpectralSparsifier` and :class:`gssc.sparsify.rank_degree.RankDegree`.
     """
+
+    Settings = SpectralRankDegreeSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         """Positions of the edges of both halves."""

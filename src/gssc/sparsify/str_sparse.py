@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gssc.config import SparsifierConfig
 from gssc.features import RowLinear, Rows, product
-from gssc.sparsify.base import Sparsifier
+from gssc.settings import setting
+from gssc.sparsify.base import LearnedSettings, Sparsifier
 from gssc.sparsify.relaxed import MARGIN, edge_dots, sample_edges
+
+
+@dataclass
+class STRSparseSettings(LearnedSettings):
+    """Settings of STR-Sparse (Sec. III-B of the paper).
+
+    Args:
+        name: of the sparsifier.
+        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
+            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
+            counter-example that empties the graph).
+        lr: its learning rate.
+        weight_decay: its weight decay.
+        hidden: width of the scoring space.
+        maps: linear maps from features to scores: 1 (text) or 2 in a row (released program).
+        score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid
+            from saturating on dense features.
+        alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A.
+        temperature: tau of the relaxed sample.
+        noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel variate to
+            log M and cuts at 1/2, as Eq. 6 is written.
+        pretrain_epochs: steps before anything else, which teach it to keep every edge.
+    """
+
+    name: str = "str_sparse"
+    hidden: int = setting(256, low=1, high=2**20)
+    maps: Literal[1, 2] = 2
+    score: Literal["dot", "mean"] = "mean"
+    alpha: float = setting(0.1, low=0, high=1)
+    temperature: float = setting(0.5, low=1e-3)
+    noise: Literal["logistic", "gumbel"] = "logistic"
+    pretrain_epochs: int = setting(100, low=0)
 
 
 class STRSparse(Sparsifier):
@@ -24,13 +59,15 @@ class STRSparse(Sparsifier):
     Args:
         rows: feature rows of all nodes.
         edges: undirected edges, each once, [2, E].
-        config: see :class:`gssc.config.SparsifierConfig`.
+        config: its settings.
         rng: not drawn from; the weights start from torch's own generator.
     """
 
+    Settings = STRSparseSettings
     trained_by = ("loss", "homophily")
+    reads_features = True
 
-    def __init__(self, rows: Rows, edges: Tensor, config: SparsifierConfig, rng: np.random.Generator):
+    def __init__(self, rows: Rows, edges: Tensor, config: STRSparseSettings, rng: np.random.Generator):
         super().__init__(rows, edges, config, rng)
         self.first = RowLinear(rows.shape[1], config.hidden)
         if config.maps == 2:

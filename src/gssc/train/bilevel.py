@@ -38,11 +38,11 @@ class BilevelTraining(Training):
         config: all settings.
     """
 
+    Settings = Config
     config: Config
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
 
     def __init__(self, graph: Graph, config: Config):
-        config.check()
         super().__init__(graph, config)
         self.phase = "pretrain"  # then "warm-up", "alternate", "consolidate"
         self.consolidated = 0  # epochs of the last phase so far
@@ -53,8 +53,9 @@ class BilevelTraining(Training):
 
     def _build(self) -> None:
         graph, config, seen = self.graph, self.config, self.seen
-        self.all_rows = FeatureTable(graph.features, config.train.normalize)
-        self.table = self.all_rows if seen is graph else FeatureTable(seen.features, config.train.normalize)
+        self.table = FeatureTable(seen.features, config.train.normalize)
+        self.scaling = self.table.scaling
+        self.all_rows = self.table if seen is graph else FeatureTable(graph.features, self.scaling)
         self.labels = training_labels(seen)
         self.batches = EdgeBatches(
             self.table, self.labels, config.train.batch_size, config.objective.negatives, config.train.max_batches
@@ -79,7 +80,7 @@ class BilevelTraining(Training):
         settings, started = self.config.sparsifier, time.perf_counter()
         training_way("str_contrast", settings.name)
         kind = sparsifier_class(settings.name)
-        rows = self.table.all() if kind.trained_by else torch.empty(self.table.shape[0], 0)
+        rows = self.table.all() if kind.reads_features else torch.empty(self.table.shape[0], 0)
         sparsifier = kind(rows, edges, settings, self.rng)
         self.seconds += time.perf_counter() - started
         return sparsifier
@@ -295,9 +296,7 @@ class BilevelTraining(Training):
 
     def deployed(self) -> DeployedModel:
         """The model as it stands, with batch norm folded in, ready to serve."""
-        return deployed_mlp(
-            self.graph, self.averaged.model.folded_layers(), self.config.model.activation, self.config.train.normalize
-        )
+        return deployed_mlp(self.graph, self.averaged.model.folded_layers(), self.config.model.activation, self.scaling)
 
     @torch.no_grad()
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from gssc.deploy import DeployedModel
 from gssc.graph import Graph
 from gssc.models.glnn import GLNN
 from gssc.models.registry import recipe_of
+from gssc.sparsify.registry import sparsifier_settings
 from gssc.train.checkpoint import State
 from gssc.train.supervised import SupervisedTraining
 from gssc.train.training import Epoch, Outcome, Step, Training
@@ -30,11 +31,12 @@ class DistillTraining(Training):
         config: settings of the student, of the sparsifier, and the seed of both.
     """
 
+    Settings = DistillConfig
     config: DistillConfig
 
     def __init__(self, graph: Graph, config: DistillConfig):
         super().__init__(graph, config)
-        alone = replace(config, sparsifier=replace(config.sparsifier, name="none"))
+        alone = replace(config, sparsifier=sparsifier_settings("none")())
         self.student = SupervisedTraining(graph, alone)
         self.teacher = SupervisedTraining(self.seen, teacher_config(graph, config))
 

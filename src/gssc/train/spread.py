@@ -35,6 +35,7 @@ class SpreadTraining(Training):
         config: all settings. ``config.model.alpha``, unless 0, is used as it is.
     """
 
+    Settings = RivalConfig
     config: RivalConfig
     counters = (*Training.counters, "alpha")
 
@@ -53,7 +54,8 @@ class SpreadTraining(Training):
         self.alpha = self.alphas[0]  # of the latest step
         with computing(config.train.threads), torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
-            self.rows = FeatureTable(self.seen.features, config.train.normalize).all()
+            table = FeatureTable(self.seen.features, config.train.normalize)
+            self.rows, self.scaling = table.all(), table.scaling
             edges = torch.from_numpy(self.seen.edges)
             self.sparsifier = sparsifier_class(settings.name)(self.rows, edges, settings, self.rng)
             self.sampled = self.sparsifier.sample(self.rng).detach()
@@ -88,7 +90,7 @@ class SpreadTraining(Training):
         edges, weights = self.sparsifier.settle(self.rows, torch.from_numpy(seen.edges), torch.arange(seen.num_nodes))
         everywhere = adjacency(edges, weights, seen.num_nodes)
         if graph.setting != "transductive":
-            rows = FeatureTable(graph.features, self.config.train.normalize).all()
+            rows = FeatureTable(graph.features, self.scaling).all()
             joined = torch.from_numpy(graph.evaluation_edges())
             whole = self.sparsifier.settle(rows, joined, torch.from_numpy(self.seen_nodes))
             everywhere = adjacency(*whole, graph.num_nodes)

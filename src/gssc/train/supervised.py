@@ -35,6 +35,7 @@ class SupervisedTraining(Training):
         config: all settings; ``config.model.name`` is the model, see :mod:`gssc.models.registry`.
     """
 
+    Settings = RivalConfig
     config: RivalConfig
 
     def __init__(self, graph: Graph, config: RivalConfig):
@@ -49,7 +50,8 @@ class SupervisedTraining(Training):
 
     def _build(self, kind: type[NodeModel]) -> None:
         graph, config, seen = self.graph, self.config, self.seen
-        self.rows = FeatureTable(seen.features, config.train.normalize).all()
+        table = FeatureTable(seen.features, config.train.normalize)
+        self.rows, self.scaling = table.all(), table.scaling
         self.edges = torch.from_numpy(seen.edges)
         self.labels, self.train = torch.from_numpy(seen.labels), torch.from_numpy(seen.train)
         if not self.task.has_classes:
@@ -198,7 +200,7 @@ class SupervisedTraining(Training):
         if graph.setting == "transductive":
             rows, edges = self.rows, self.edges
         else:
-            rows = FeatureTable(graph.features, self.config.train.normalize).all()
+            rows = FeatureTable(graph.features, self.scaling).all()
             edges = torch.from_numpy(graph.evaluation_edges())
         scores = self.predict(rows, edges).numpy()
         with torch.no_grad():
@@ -221,7 +223,7 @@ class SupervisedTraining(Training):
             raise NeedsGraph(
                 f"{self.name} needs no graph to predict, but it has layers that a deployed MLP lacks (layer norm, GELU)"
             )
-        return deployed_mlp(self.graph, layers, "relu", self.config.train.normalize)
+        return deployed_mlp(self.graph, layers, "relu", self.scaling)
 
     @torch.no_grad()
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:

@@ -25,6 +25,7 @@ from gssc.train.selection import BestEpoch, Epoch
 
 if TYPE_CHECKING:
     from gssc.config import RunConfig
+    from gssc.data.plain_table import Scaling
     from gssc.deploy import DeployedModel
     from gssc.graph import Graph
 
@@ -135,18 +136,22 @@ class Training(ABC):
     Args:
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings; ``config.model.name`` is the model.
+        best: what keeps the best epoch; by validation score or loss, as the settings have it, if left out.
 
     Attributes:
+        Settings: the class of its settings.
         epoch: number of the next epoch.
         seconds: time spent so far.
         best: the epoch to keep, so far.
         counters: names of the plain attributes that belong to the state.
     """
 
+    Settings: ClassVar[type[RunConfig]]
     judge: Judge
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
 
-    def __init__(self, graph: Graph, config: RunConfig):
+    def __init__(self, graph: Graph, config: RunConfig, best: BestEpoch | None = None):
+        config.check()
         if len(graph.train) == 0:
             raise GsscError(
                 f"graph {graph.name!r} has no training labels; give some nodes a label and a place in train"
@@ -154,7 +159,7 @@ class Training(ABC):
         self.graph, self.config, self.task = graph, config, graph.task
         self.seen, self.seen_nodes = graph.training_view()
         self.rng = np.random.Generator(np.random.SFC64(config.train.seed))
-        self.best = BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
+        self.best = best or BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
         self.epoch = 0
         self.seconds = 0.0
 
@@ -240,17 +245,20 @@ def scored(record: Epoch, task: Task, graph: Graph, scores: np.ndarray) -> Epoch
 
 
 def deployed_mlp(
-    graph: Graph, layers: list[tuple[np.ndarray, np.ndarray]], activation: str, normalize: str
+    graph: Graph, layers: list[tuple[np.ndarray, np.ndarray]], activation: str, scaling: Scaling
 ) -> DeployedModel:
-    """The MLP of these (weight [out, in], bias) pairs with the names of the graph's classes and columns."""
+    """The MLP of these (weight [out, in], bias) pairs with the names of the graph's classes and columns.
+
+    It takes rows as they come: the scaling of training becomes part of it.
+    """
     from gssc.deploy import DeployedModel
 
     names = graph.class_names or tuple(str(index) for index in range(graph.num_classes))
     return DeployedModel(
-        layers=layers,
+        layers=[scaling.folded(layers[0]), *layers[1:]],
         class_names=list(names),
         activation=activation,  # type: ignore[arg-type]  # checked there
-        normalize=normalize,  # type: ignore[arg-type]
+        normalize=scaling.normalize,
         task=graph.task.name,  # type: ignore[arg-type]
         feature_names=list(graph.feature_names) if graph.feature_names else None,
     )

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gssc.config import read_settings
 from gssc.deploy.model import DeployedModel
 from gssc.deploy.store import DESCRIPTION
 from gssc.errors import GsscError
+from gssc.settings import read_settings
 
 
 @dataclass

@@ -1,0 +1,107 @@
+"""``gssc tune``: search settings by validation score, with test labels taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gssc.cli.train import expanded as expanded
+from gssc.cli.train import named_model, settings_of
+from gssc.config import config_class
+from gssc.errors import GsscError
+from gssc.recipes import PRESETS
+
+EXAMPLES = """\
+examples:
+  gssc tune cora --search model.hidden=64,128,256 --search train.lr=1e-4..1e-1:log --trials 50 --jobs 2
+  gssc tune --graph mine.npz --search model.dropout=0.2..0.8 --trials 20 --seeds 3 --out tune/mine
+  gssc train cora --config tune/cora/recipe.yaml           with the settings that won
+
+Candidates of a setting are choices (64,128,256) or a range (0.1..0.7, with :log on a logarithmic scale); without
+--search, what the paper's authors searched. Test labels are removed before anything starts. Stop a search at any moment
+and give the same command to go on; give it several times, on several machines that share the folder, to go faster.
+Trials that fall behind the median of the others are pruned. Other settings (--train.epochs 20) hold for every trial.
+"""
+DEFAULTS_IN_ARGS = False
+SETTINGS_BY_ARGUMENTS = True
+TRIALS, SEEDS, JOBS = 30, 1, 1
+SHOWN_TRIALS = 5
+
+
+def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
+    """The options of the command."""
+    parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
+    parser.add_argument("--graph", type=str, help="your own graph, .npz")
+    parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
+    parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
+    parser.add_argument("--search", type=str, action="append", help="SETTING=CANDIDATES; may be given several times")
+    parser.add_argument(
+        "--trials", type=int, default=TRIALS, help="how many, with those that are in the folder already"
+    )
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="trainings per trial, from seed 100 on")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="trials at once, one process each")
+    parser.add_argument("--out", type=str, help="folder of the search and of recipe.yaml; default tune/NAME")
+    parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
+    parser.add_argument("--config", type=str, help="YAML file with settings")
+    parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
+    model = named_model(arguments)
+    for name, section in config_class(model).sections(model).items():
+        parser.add_argument(f"--{name}", type=section)
+
+
+def run(args: Any) -> None:
+    """Search, and show the best trials."""
+    from rich.console import Console
+
+    from gssc.evaluate.search_space import default_space, parse_dimension
+    from gssc.evaluate.tuning import RECIPE, Tuning, tune
+
+    trials, seeds, jobs = args.get("trials", TRIALS), args.get("seeds", SEEDS), args.get("jobs", JOBS)
+    if min(trials, seeds, jobs) < 1:
+        raise GsscError("--trials, --seeds and --jobs must be at least 1")
+    base = settings_of(args)
+    space = tuple(parse_dimension(text, base) for text in args.get("search") or default_space(base))
+    if twice := next((each.setting for each in space if [d.setting for d in space].count(each.setting) > 1), None):
+        raise GsscError(f"--search names {twice} twice: join the candidates with commas")
+    if not space:
+        raise GsscError("name what to search: --search SETTING=CANDIDATES")
+    name = base.data.dataset or Path(base.data.graph or "graph").stem
+    folder = Path(args.get("out") or Path("tune") / name)
+    tuning = Tuning(str(folder), base.to_dict(), space, seeds, args.get("data_root"))
+    console = Console(stderr=True, markup=False, highlight=False)
+
+    def show(progress: Any) -> None:
+        best = "-" if progress.best is None else f"{progress.best:.4f}"
+        console.print(f"{progress.finished} of {trials} trials, {progress.pruned} pruned; best validation {best}")
+
+    study = tune(tuning, trials, jobs, show)
+    show_trials(study, space)
+    where = f"--graph {base.data.graph}" if base.data.graph else name
+    Console(markup=False, highlight=False).print(
+        f"recipe written to {folder / RECIPE}; next: gssc train {where} --config {folder / RECIPE}", soft_wrap=True
+    )
+
+
+def show_trials(study: Any, space: Sequence[Any]) -> None:
+    """The best trials with their settings."""
+    from rich.console import Console
+    from rich.table import Table
+
+    complete = sorted(
+        (trial for trial in study.trials if trial.value is not None and trial.state.name == "COMPLETE"),
+        key=lambda trial: -trial.value,
+    )
+    if not complete:
+        raise GsscError("no trial came to its end: every one failed or was pruned; look at --search and the settings")
+    table = Table(title="best trials by validation score", title_justify="left")
+    for heading in ("trial", "validation", *(dimension.setting for dimension in space)):
+        table.add_column(heading, justify="right")
+    for trial in complete[:SHOWN_TRIALS]:
+        values = (trial.params[dimension.setting] for dimension in space)
+        table.add_row(
+            str(trial.number),
+            f"{trial.value:.4f}",
+            *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in values),
+        )
+    Console(markup=False).print(table)

@@ -1,0 +1,21 @@
+"""Graphs without test labels, for everything that chooses settings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gssc.graph import Graph
+
+
+def without_test_labels(graph: Graph) -> Graph:
+    """The same graph with the labels of test nodes unknown: what is chosen on it cannot have seen them.
+
+    >>> graph = Graph(np.eye(3), [[0, 1], [1, 2]], labels=["a", "b", "b"], train=[0], val=[1], test=[2])
+    >>> blind = without_test_labels(graph)
+    >>> blind.labels.tolist(), blind.num_classes
+    ([0, 1, -1], 2)
+    """
+    labels = graph.labels.copy()
+    labels[graph.test] = -1 if graph.task.has_classes else np.nan
+    names = graph.class_names or tuple(str(number) for number in range(graph.num_classes))
+    return graph.with_(labels=labels, class_names=names)

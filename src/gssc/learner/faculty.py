@@ -1,0 +1,124 @@
+"""The closed-form teachers and trees: who is asked, about which inputs, and how feature rows are scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.features import FeatureTable, usual_normalization
+from gssc.graph import Features, Graph
+from gssc.learner.linear import MOST_LABELS, Fit, linear_teachers, representations, short_rows
+from gssc.learner.pool import Pool, Views, runner_up
+from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
+
+FEWEST_COUNTS = 32  # columns from which rows may be counts of something
+FEW = 3  # opinions that are worth a variation: averaged over edges, runner-up
+
+
+class Faculty:
+    """Asks teachers that need no epochs and adds their opinions to a pool.
+
+    Args:
+        graph: what training may see.
+        keep: keep probability of each edge, [E].
+        pool: where opinions go; its jury has the labels.
+        weighted: whether classes are weighed by the jury's class weights in the fits.
+        seed: of trees and randomised decompositions.
+    """
+
+    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, weighted: bool, seed: int):
+        self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
+        self.weighted, self.seed = weighted, seed
+
+    def choose_scaling(self, wanted: str) -> tuple[str, str]:
+        """How rows are scaled for students, and the reason.
+
+        ``auto`` takes the usual scaling for this kind of features, unless logistic regressions on the scaled rows are
+        better with another one by more than a standard error.
+        """
+        if wanted != "auto":
+            return wanted, "as set"
+        scores: dict[str, float] = {}
+        for name in offered_scalings(self.graph.features):
+            scaled = FeatureTable(self.graph.features, name).features
+            inputs = short_rows(scaled, len(self.graph.train), self.seed, unit=False)
+            for kind, fit in linear_teachers(self.graph.num_classes, means=False).items():
+                self.ask(f"{kind} on rows ({name})", fit, inputs)
+                score = self.jury.score(self.pool.opinions[f"{kind} on rows ({name})"])
+                scores[name] = max(scores.get(name, 0.0), score)
+        usual = next(iter(scores))
+        best = max(scores, key=lambda name: scores[name])
+        if scores[best] <= scores[usual] + self.jury.standard_error(scores[usual]):
+            best = usual
+        compared = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
+        return best, f"held-out score of linear models on rows: {compared}"
+
+    def linear(self) -> Iterator[str]:
+        """Ask linear teachers on every representation; gives a name after each."""
+        rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
+        for name, inputs in representations(self.graph, self.keep, rows):
+            for kind, fit in linear_teachers(self.graph.num_classes).items():
+                self.ask(f"{kind} on {name}", fit, inputs)
+            yield "linear teachers"
+        if not self.jury.cross_validates:  # else the labels in question would have to answer the question
+            smooth = [name for name in self.pool.best(len(self.pool.opinions)) if " spread " in name]
+            for name in smooth[:FEW]:
+                self.pool.add(f"runner-up of {name}", runner_up(self.pool.opinions[name]))
+
+    def trees(self, scaled: np.ndarray) -> Iterator[str]:
+        """Ask forests, boosted trees and, on dense rows, kernel regressions; gives a name after each.
+
+        Args:
+            scaled: rows as students see them.
+        """
+        graph, labels = self.graph, len(self.graph.train)
+        columns = row_columns(graph.features, self.seed)
+        inputs = {"rows": columns}
+        if graph.num_edges:
+            inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
+        for name, table in inputs.items():
+            for kind, fit in tree_teachers(graph.num_classes, labels, self.seed).items():
+                self.ask(f"{kind} on {name}", fit, table)
+                yield "trees"
+        if not sp.issparse(scaled):
+            for kind, fit in kernel_teachers(graph.num_classes, self.seed).items():
+                self.ask(kind, fit, scaled)
+            yield "kernels"
+
+    def spread_best(self) -> None:
+        """Add the best opinions averaged over edges."""
+        for name in self.pool.best(FEW):
+            self.pool.add_spread(name)
+
+    def graph_helps(self) -> tuple[bool, str]:
+        """Whether edges tell linear teachers something that rows do not, and the scores that it follows from."""
+        with_edges, without = -np.inf, -np.inf
+        for name, views in self.pool.opinions.items():
+            if name.startswith(("regression", "class means")):
+                score = self.jury.score(views)
+                if " edges" in name:
+                    with_edges = max(with_edges, score)
+                else:
+                    without = max(without, score)
+        verdict = bool(with_edges > without)
+        return verdict, f"held-out score of linear teachers {with_edges:.3f} with edges, {without:.3f} without"
+
+    def ask(self, name: str, fit: Fit, inputs: np.ndarray) -> None:
+        """Add the opinion of a teacher, formed in each view of the training labels."""
+        views: Views = ()
+        for train in self.jury.views:
+            if len(train) > MOST_LABELS:
+                train = np.random.default_rng([self.seed, 2]).choice(train, MOST_LABELS, replace=False)
+            labels = self.jury.labels[train]
+            views += (fit(inputs, train, labels, self.jury.class_weight[labels] if self.weighted else None),)
+        self.pool.add(name, views)
+
+
+def offered_scalings(features: Features) -> list[str]:
+    """Names of the scalings that may suit features, the usual one first; ``row`` is for many columns of counts."""
+    usual = usual_normalization(features)
+    by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
+    plain = ["none"] if sp.issparse(features) else []
+    return list(dict.fromkeys([usual, *by_row, "standard", *plain]))

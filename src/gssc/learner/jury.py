@@ -1,0 +1,107 @@
+"""The labels that judge opinions: validation labels, or training labels by cross-validation where there are few."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gssc.calibration import PRIOR_ROWS, fit_temperature
+
+ENOUGH = 50  # validation labels that are enough to choose by
+MANY = 200  # labels from which accuracy is a finer measure than the loss of a few
+FOLDS = 5
+TINY = 1e-7
+
+
+class Jury:
+    """Judges class probabilities of all nodes by labels that did not take part in forming them.
+
+    With enough validation labels there is one view of the training labels, all of them, and validation nodes judge.
+    With fewer, there are views that each leave out one fold of the training labels, which then judges; the last view
+    has every training label, and the validation nodes there are judge it, too.
+
+    Test labels are out of reach: they are not among ``labels``.
+
+    Args:
+        labels: class of every node, -1 where unknown or not to be seen, [N].
+        train: nodes whose labels opinions are formed from.
+        val: nodes whose labels only judge.
+        classes: number of classes.
+        class_weight: weight of each class, [C]; all one if left out.
+        rng: for the folds.
+
+    Attributes:
+        views: training nodes of each view, the last of which are all.
+        judges: for each view, the nodes that judge it.
+    """
+
+    def __init__(
+        self,
+        labels: np.ndarray,
+        train: np.ndarray,
+        val: np.ndarray,
+        classes: int,
+        class_weight: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ):
+        self.labels, self.classes = labels, classes
+        self.class_weight = np.ones(classes) if class_weight is None else np.asarray(class_weight, dtype=np.float64)
+        self.cross_validates = len(val) < ENOUGH
+        self.views, self.judges = [train], [val]
+        if self.cross_validates and len(train) > 1:
+            folds = stratified_folds(labels[train], FOLDS, rng or np.random.default_rng(0))
+            parts = [train[folds == fold] for fold in range(FOLDS) if (folds == fold).any()]
+            self.views = [*(np.setdiff1d(train, part) for part in parts), train]
+            self.judges = [*parts, val]
+        self.truth = labels[np.concatenate(self.judges)]
+        self.weight = self.class_weight[self.truth]
+
+    def judged(self, views: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Probabilities of the judging nodes, each from the view that it judges, [n, C]."""
+        return np.concatenate([view[nodes] for view, nodes in zip(views, self.judges, strict=True)])
+
+    def score(self, views: tuple[np.ndarray, ...]) -> float:
+        """Share of judging labels that are predicted right, classes weighed; NaN if there are none."""
+        if not len(self.truth):
+            return float("nan")
+        return float(np.average(self.judged(views).argmax(axis=1) == self.truth, weights=self.weight))
+
+    def standard_error(self, score: float) -> float:
+        """Standard error of a score, by the number of judging labels."""
+        return float(np.sqrt(max(score * (1 - score), 0.0) / max(len(self.truth), 1)))
+
+    def loss(self, views: tuple[np.ndarray, ...]) -> float:
+        """Mean negative log-likelihood of the judging labels, classes weighed; NaN if there are none."""
+        if not len(self.truth):
+            return float("nan")
+        likely = self.judged(views)[np.arange(len(self.truth)), self.truth]
+        return float(np.average(-np.log(likely + TINY), weights=self.weight))
+
+    def merit(self, views: tuple[np.ndarray, ...]) -> tuple[float, float]:
+        """What opinions are ranked by, greater is better: score, then loss; by few labels, loss, then score."""
+        score, loss = self.score(views), self.loss(views)
+        return (score, -loss) if len(self.truth) >= MANY else (-loss, score)
+
+    def tempered(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """The same opinions made as sure of themselves as the judging labels warrant."""
+        logits = np.log(self.judged(views) + TINY)
+        temperature = fit_temperature(logits, self.truth, PRIOR_ROWS)
+        return tuple(normalized(np.exp(np.log(view + TINY) / temperature)) for view in views)
+
+
+def stratified_folds(labels: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
+    """Fold of each label, the labels of every class dealt out evenly, [n].
+
+    >>> folds = stratified_folds(np.array([0, 0, 1, 1]), 2, np.random.default_rng(0))
+    >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
+    ([0, 1], [0, 1])
+    """
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    fold = np.empty(len(labels), dtype=np.int64)
+    fold[order] = np.arange(len(labels)) % folds
+    return fold
+
+
+def normalized(rows: np.ndarray) -> np.ndarray:
+    """Rows of non-negative numbers scaled to sum to one."""
+    return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), TINY), dtype=np.float32)

@@ -1,0 +1,348 @@
+"""GSSC: trust in edges, teachers ranked by held-out labels, and a plain MLP that learns from the best in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
+from gssc.features import FeatureTable
+from gssc.graph import Graph
+from gssc.learner.best import BestStudent
+from gssc.learner.faculty import FEW, Faculty
+from gssc.learner.jury import TINY, Jury
+from gssc.learner.pool import Pool
+from gssc.learner.settings import LearnerConfig
+from gssc.learner.student import StudentTraining
+from gssc.models.student import Student, StudentSettings, all_logits
+from gssc.train.bilevel import BilevelTraining
+from gssc.train.checkpoint import State
+from gssc.train.process import computing
+from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
+from gssc.trust.edges import edge_trust
+
+NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
+PASSES_PER_STEP = 5  # passes of a student between two points where a run can be interrupted
+HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
+
+
+class LearnerTraining(Training):
+    """The default learner.
+
+    1. Trust: a keep probability for every edge, from evidence without labels.
+    2. Teachers: linear models, trees and pair training (Algorithm 1) form opinions about every node. Held-out labels
+       rank them; the mean of the best is the teacher.
+    3. Rounds: students, MLPs that see a feature row alone, learn the teacher's opinion. Their own opinions, as they are
+       and averaged over trusted edges, join the others. A student cannot reproduce what wrong edges or wrong labels did
+       to single nodes, so it is often better than its teacher.
+
+    The student that held-out labels favour is kept and deployed. Where the model will meet rows that training does not
+    see, students are chosen on rows they did not learn from.
+
+    Args:
+        graph: the problem, with one class per node.
+        config: all settings.
+    """
+
+    Settings = LearnerConfig
+    config: LearnerConfig
+    best: BestStudent
+    counters: ClassVar[tuple[str, ...]] = (
+        *Training.counters,
+        *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices"),
+    )
+
+    def __init__(self, graph: Graph, config: LearnerConfig):
+        super().__init__(graph, config, BestStudent())
+        if not self.task.has_classes:
+            raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
+        seen, seed = self.seen, config.train.seed
+        self.phase = "teachers"  # then "pairs", "rounds"
+        self.round = self.variant = 0  # of the student in training
+        self.teacher: Tensor | None = None  # soft labels of the round, [N, C]
+        self.partners: list[str] = []  # opinions that students of the round are combined with
+        self.scaling_name = ""
+        self.choices: dict[str, str] = {}  # what was decided, and why
+        self.unseen = graph.setting != "transductive"
+        weights = self._class_weight()
+        self.jury = Jury(
+            known_labels(seen), seen.train, seen.val, seen.num_classes, weights, np.random.default_rng([seed, 1])
+        )
+        with computing(config.train.threads):
+            self.trust = edge_trust(seen, seed)
+        self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
+        self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
+        self.faculty = Faculty(seen, self.trust.keep, self.pool, weights is not None, seed)
+        self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)
+        self.pairs: BilevelTraining | None = None  # while it trains
+        self.student: StudentTraining | None = None  # while it trains
+        self.kept_student: Student | None = None  # at the end
+        self._seen_table: FeatureTable | None = None  # once the scaling is chosen
+
+    def _class_weight(self) -> np.ndarray | None:
+        if self.config.train.class_weight == "none":
+            return None
+        counts = np.bincount(self.seen.labels[self.seen.train], minlength=self.seen.num_classes)
+        return np.where(counts > 0, counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1)), 0.0)
+
+    # The algorithm ----------------------------------------------------------------------------------------------
+
+    def steps(self) -> Iterator[Step]:
+        """Teachers, pair training, rounds of students; from wherever the run stands."""
+        if self.phase == "teachers":
+            yield from self.ask_teachers()
+            self.phase = "pairs" if self._pairs_are_wanted() else "rounds"
+        if self.phase == "pairs":
+            yield from self.train_on_pairs()
+            self.phase = "rounds"
+        yield from self.teach()
+
+    def ask_teachers(self) -> Iterator[Step]:
+        """Collect the opinions of teachers that need no epochs, and of other models that were asked for."""
+        teachers, faculty = self.config.teachers, self.faculty
+        self.scaling_name, reason = faculty.choose_scaling(self.config.train.normalize)
+        self.choices["normalize"] = f"{self.scaling_name}: {reason}"
+        yield self._step("scaling")
+        for phase in faculty.linear() if teachers.linear else ():
+            yield self._step(phase)
+        for phase in faculty.trees(self._rows()) if teachers.trees else ():
+            yield self._step(phase)
+        for name in filter(None, teachers.models.split(",")):
+            yield from self._ask_model(name.strip())
+        helps, reason = faculty.graph_helps()
+        self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
+        faculty.spread_best()
+        self.pool.prune()
+        yield self._step("teachers")
+
+    def train_on_pairs(self) -> Iterator[Step]:
+        """Algorithm 1 on pairs sampled by trust; the running mean of its predictions is its opinion."""
+        pairs = self._make_pairs()
+        for step in pairs.steps():
+            pairs.epoch += 1
+            yield Step("pairs", self._of_all_nodes(step.scores), step.edges, step.losses)
+        mean = pairs.consensus.mean() if pairs.consensus.kept is None else pairs.consensus.kept
+        self._hear("pairs", mean.numpy(), self.pool.best(FEW))
+        self.pairs = None
+
+    def teach(self) -> Iterator[Step]:
+        """Rounds of students that learn the mean of the best opinions and then join the pool."""
+        variants = list(self._variants().items())
+        while self.round < self._rounds():
+            if self.teacher is None:
+                self.teacher = torch.from_numpy(self.pool.teacher(self.config.teachers.best)[-1])
+                self.partners = self.pool.best(FEW)
+            while self.variant < len(variants):
+                name, settings = variants[self.variant]
+                yield from self.train_student(name, settings)
+                self.student, self.variant = None, self.variant + 1
+            self.teacher, self.round, self.variant = None, self.round + 1, 0
+            self.pool.prune()
+
+    def train_student(self, name: str, settings: StudentSettings) -> Iterator[Step]:
+        """Train a student towards the teacher, hear it, and keep it if it is the best so far."""
+        assert self.teacher is not None
+        teacher = self.teacher.numpy()
+        self.student = self.student or self._make_student(settings, self._taught())
+        loss = 0.0
+        for loss in self.student.run():
+            if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
+                yield self._student_step(name, loss)
+        opinion = self._student_opinion()
+        merit = self._student_merit(opinion, teacher)
+        if len(self._held_out()):  # now that it is judged, it may learn from the other rows, too
+            self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
+            *_, loss = self.student.run()
+        if not self.jury.cross_validates:
+            self._hear(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
+        self.best.offer(merit, f"{name}, round {self.round + 1}")
+        yield self._student_step(name, loss)
+
+    # Teachers ---------------------------------------------------------------------------------------------------
+
+    def _hear(self, name: str, opinion: np.ndarray, partners: list[str]) -> None:
+        """Add an opinion, averaged over edges and combined with partners that are still in the pool."""
+        self.pool.add(name, (opinion,))
+        self.pool.add_spread(name)
+        self.pool.add_products(name, [partner for partner in partners if partner in self.pool.opinions])
+
+    def _pairs_are_wanted(self) -> bool:
+        """Whether to train on pairs: it takes edges, and labels that can judge its opinion."""
+        wanted = self.config.teachers.pairs
+        if not self.seen.num_edges or self.jury.cross_validates:
+            return False
+        return wanted == "always" or (wanted == "auto" and self.choices["pairs"].startswith("helps"))
+
+    def _make_pairs(self) -> BilevelTraining:
+        if self.pairs is None:
+            self.pairs = BilevelTraining(self.seen.with_(test=None), self.config.for_pairs(self.scaling_name))
+        return self.pairs
+
+    def _ask_model(self, name: str) -> Iterator[Step]:
+        """Train another model with its own settings and hear its opinion."""
+        from gssc.recipes import config_for
+        from gssc.train.registry import training_class
+
+        if self.jury.cross_validates:
+            raise GsscError(f"teachers.models: {name} needs validation labels to be judged by; the graph has too few")
+        config = config_for(name, self.graph.name, self.graph.split, {"train": {"seed": self.config.train.seed}})
+        model = training_class(name)(self.seen.with_(test=None), config)
+        for _ in model.epochs():
+            pass
+        scores = torch.from_numpy(model.outcome().scores)
+        self._hear(name, self.task.probabilities(scores).numpy(), self.pool.best(FEW))
+        yield self._step(name)
+
+    # Students ---------------------------------------------------------------------------------------------------
+
+    def _rounds(self) -> int:
+        """One round where labels are too few to judge students by."""
+        return 1 if self.jury.cross_validates else max(1, self.config.teachers.rounds)
+
+    def _variants(self) -> dict[str, StudentSettings]:
+        """Students that suit different data; held-out labels choose."""
+        model, wide = self.config.model, self.seen.num_features > NARROW
+        base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2))
+        if wide:
+            return {
+                "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
+                "batch norm": base,
+                "close": replace(base, dropout=0.0, weight_decay=0.0),
+            }
+        base = replace(base, weight_decay=1e-4, steps=600)
+        return {
+            "plain": replace(base, batch_norm=False, dropout=0.1),
+            "batch norm": replace(base, dropout=0.2),
+            "close": replace(base, dropout=0.0, weight_decay=0.0),
+        }
+
+    def _make_student(self, settings: StudentSettings, nodes: np.ndarray) -> StudentTraining:
+        assert self.teacher is not None
+        seed = self.config.train.seed + 1000 * self.round
+        return StudentTraining(self._rows(), self.teacher.numpy(), nodes, settings, seed)
+
+    def _student_merit(self, opinion: np.ndarray, teacher: np.ndarray) -> tuple[float, float]:
+        """What students are ranked by: held-out labels, or where these are few, fidelity on rows they did not see."""
+        if not self.jury.cross_validates:
+            return self.jury.merit(self.jury.tempered((opinion,)))
+        nodes = self._held_out() if len(self._held_out()) else np.arange(len(opinion))
+        return float((teacher[nodes] * np.log(opinion[nodes] + TINY)).sum(axis=1).mean()), 0.0
+
+    def _held_out(self) -> np.ndarray:
+        """Rows that a student does not learn from before it is judged: they stand for rows met later."""
+        if not self.jury.cross_validates:
+            return self.seen.val if self.unseen else np.empty(0, dtype=np.int64)
+        share, most = HELD_OUT
+        count = min(most, int(share * self.seen.num_nodes))
+        rng = np.random.default_rng([self.config.train.seed, 3])
+        return np.sort(rng.choice(self.seen.num_nodes, count, replace=False))
+
+    def _taught(self) -> np.ndarray:
+        return np.setdiff1d(np.arange(self.seen.num_nodes), self._held_out())
+
+    def _student_opinion(self) -> np.ndarray:
+        assert self.student is not None
+        logits = torch.from_numpy(all_logits(self.student.model, self._rows()))
+        return np.asarray(self.task.probabilities(logits).numpy())
+
+    def _rows(self) -> Any:
+        """Scaled rows of the nodes that training sees."""
+        return self._table().features
+
+    def _table(self) -> FeatureTable:
+        if self._seen_table is None:
+            self._seen_table = FeatureTable(self.seen.features, self.scaling_name)
+        return self._seen_table
+
+    # Records, state and result ----------------------------------------------------------------------------------
+
+    def _step(self, phase: str) -> Step:
+        """A record of the best opinion so far."""
+        view = self.pool.opinions[self.pool.best(1)[0]][-1]
+        return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
+
+    def _student_step(self, name: str, loss: float) -> Step:
+        assert self.student is not None
+        logits = torch.from_numpy(self._logits(self.student.model))
+        return Step(f"student {self.round + 1}, {name}", logits, self._trusted(), {"classification_loss": loss})
+
+    def _of_all_nodes(self, scores: Tensor) -> Tensor:
+        """Scores of seen nodes among those of all nodes; zeros for the others."""
+        found = torch.zeros(self.graph.num_nodes, scores.shape[1])
+        found[torch.from_numpy(self.seen_nodes)] = scores
+        return found
+
+    def _trusted(self) -> np.ndarray:
+        return np.flatnonzero(self.trust.keep > 0.5)
+
+    def _logits(self, model: Student) -> np.ndarray:
+        """Logits of every node of the graph, unseen ones included, [N, C]."""
+        table = self._table()
+        if self.seen is not self.graph:
+            table = FeatureTable(self.graph.features, table.scaling)
+        return all_logits(model, table.features)
+
+    def components(self) -> dict[str, Any]:
+        """The pool, and whatever is in training."""
+        in_training = {"pairs": self.pairs, "student": self.student}
+        return {"pool": self.pool, **{name: part for name, part in in_training.items() if part is not None}}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state of :meth:`state_dict`: make what was in training, then fill it."""
+        for name in self.counters:
+            setattr(self, name, state["counters"][name])
+        self.pairs = self._make_pairs() if "pairs" in state else None
+        if "student" in state:
+            self.student = self._make_student(list(self._variants().values())[self.variant], self._taught())
+        super().load_state_dict(state)
+
+    def kept_weights(self) -> State:
+        """The student and its settings."""
+        assert self.student is not None
+        return {"model": self.student.model.state_dict(), "settings": asdict(self.student.settings)}
+
+    def restore_best(self, weights: State) -> None:
+        """Put the kept student in place."""
+        settings = StudentSettings(**weights["settings"])
+        self.kept_student = Student(self.seen.num_features, self.seen.num_classes, settings)
+        self.kept_student.load_state_dict(weights["model"])
+        self.choices["student"] = f"{self.best.name}, by held-out {'rows' if self.jury.cross_validates else 'labels'}"
+
+    def outcome(self) -> Outcome:
+        """Scores of every node by the kept student."""
+        scores = self._logits(self._kept_student())
+        return Outcome(
+            kept=scored(self.kept(), self.task, self.graph, scores),
+            scores=scores,
+            seconds=self.seconds,
+            epochs=self.epoch,
+            edges_kept=len(self._trusted()),
+            edges_total=self.seen.num_edges,
+        )
+
+    def deployed(self) -> DeployedModel:
+        """The kept student with the scaling of rows folded in."""
+        return deployed_mlp(self.graph, self._kept_student().folded_layers(), "leaky_relu", self._table().scaling)
+
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """The edges that training saw, and the keep probability of each."""
+        return self.seen_nodes[self.seen.edges], self.trust.keep
+
+    def _kept_student(self) -> Student:
+        if self.kept_student is None:
+            raise GsscError("nothing was trained yet: run the training to its end first")
+        return self.kept_student
+
+
+def known_labels(graph: Graph) -> np.ndarray:
+    """Labels of training and validation nodes; -1 everywhere else, so that no test label can influence anything."""
+    labels = np.full(graph.num_nodes, -1, dtype=np.int64)
+    known = np.concatenate([graph.train, graph.val])
+    labels[known] = graph.labels[known]
+    return labels

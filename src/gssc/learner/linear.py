@@ -1,0 +1,147 @@
+"""Closed-form teachers: logistic regressions and class means on rows, spread rows, and own and neighbours' rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.extras import require
+from gssc.graph import Graph
+from gssc.learner.jury import normalized
+from gssc.learner.spreading import spread, walk_matrix
+from gssc.trust.sketch import unit_rows
+
+PENALTIES = (0.1, 1.0, 10.0)  # C of scikit-learn's LogisticRegression
+MOST_NUMBERS = 20_000_000  # of a dense matrix of rows; above, rows are reduced to their main directions
+REDUCED = 256
+MOST_LABELS = 20_000  # that a regression is fitted to
+SHARPNESS = 20.0  # of class means: cosines times this are log odds; tempered afterwards
+
+Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
+
+
+def short_rows(features: Any, labels: int, seed: int = 0, unit: bool = True) -> np.ndarray:
+    """Feature rows as a dense matrix [N, d], by their main directions where they are too wide for the labels.
+
+    Args:
+        features: [N, d], dense or CSR.
+        labels: number of training labels: with fewer than columns, a regression needs no more than their span.
+        seed: of the randomised decomposition.
+        unit: scale rows to length one first.
+    """
+    rows = unit_rows(features) if unit else features
+    count, width = rows.shape
+    if count * width <= MOST_NUMBERS and (labels <= 2 * REDUCED or width <= 2 * REDUCED):
+        return rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    return main_directions(rows, REDUCED, seed)
+
+
+def main_directions(rows: Any, width: int, seed: int = 0) -> np.ndarray:
+    """Rows by their first singular vectors, scaled by the singular values, float32 [N, width]."""
+    extmath = require("sklearn.utils.extmath", extra="data")
+    width = min(width, min(rows.shape))
+    left, values, _ = extmath.randomized_svd(rows, width, n_iter=3, random_state=seed)
+    return np.asarray(left * values, dtype=np.float32)
+
+
+def representations(graph: Graph, keep: np.ndarray, rows: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Inputs that linear teachers may use, one at a time: rows, spread rows, own and neighbours' rows side by side.
+
+    Args:
+        graph: its edges are used, its labels are not.
+        keep: keep probability of each edge; edges all alike are tried as well, unless nearly all are kept.
+        rows: unit feature rows, [N, d].
+    """
+    yield "rows", rows
+    if not graph.num_edges:
+        return
+    kinds = {"trusted": keep}
+    if keep.mean() < 0.98:
+        kinds["all"] = np.ones_like(keep)
+    for kind, weights in kinds.items():
+        walk = walk_matrix(graph.edges, weights, graph.num_nodes)
+        yield f"rows spread over {kind} edges", unit_rows(spread(rows, walk))
+        around = walk_matrix(graph.edges, weights, graph.num_nodes, loops=False)
+        once = around @ rows
+        near, far = unit_rows(once), unit_rows(around @ once)
+        yield f"rows beside neighbours by {kind} edges", np.hstack([rows, near, far])
+
+
+def linear_teachers(classes: int, means: bool = True) -> dict[str, Fit]:
+    """The fits by name. Each takes inputs of all nodes, training nodes, their labels and weights, and gives [N, C]."""
+    fits: dict[str, Fit] = {f"regression, C={c:g}": _regression(c, classes) for c in PENALTIES}
+    return {**fits, "class means": _class_means(classes)} if means else fits
+
+
+def _regression(penalty: float, classes: int) -> Fit:
+    def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+        return logistic_regression(inputs, train, labels, classes, penalty, weight)
+
+    return fit
+
+
+def logistic_regression(
+    inputs: np.ndarray,
+    train: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    penalty: float,
+    weight: np.ndarray | None = None,
+) -> np.ndarray:
+    """Class probabilities of all rows by a multinomial logistic regression with an L2 penalty, [N, C].
+
+    Args:
+        inputs: of all nodes, [N, d].
+        train: nodes it is fitted to, [n].
+        labels: their classes, [n].
+        classes: number of classes C.
+        penalty: C of scikit-learn, the inverse of the penalty.
+        weight: of each training node, [n]; all one if left out.
+    """
+    linear_model = require("sklearn.linear_model", extra="data")
+    chosen = inputs[train]
+    basis = None
+    if len(train) < chosen.shape[1]:
+        # The optimum lies in the span of the training rows: as many coordinates as labels give the same answer.
+        _, values, directions = np.linalg.svd(chosen.astype(np.float64), full_matrices=False)
+        basis = directions[values > 1e-6 * max(values[0], 1e-12)].T.astype(np.float32)
+        chosen = chosen @ basis
+    found = np.zeros((len(inputs), classes), dtype=np.float32)
+    present = np.unique(labels)
+    if len(present) == 1 or not chosen.shape[1]:
+        found[:, present] = np.bincount(labels, minlength=classes)[present] / len(labels)
+        return found
+    model = linear_model.LogisticRegression(C=penalty, max_iter=100, tol=1e-3)
+    with quiet():
+        model.fit(chosen, labels, sample_weight=weight)
+    found[:, model.classes_] = model.predict_proba(inputs if basis is None else inputs @ basis)
+    return found
+
+
+def _class_means(classes: int) -> Fit:
+    def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+        sums = np.zeros((classes, inputs.shape[1]))
+        weights = np.ones(len(train)) if weight is None else weight
+        np.add.at(sums, labels, weights[:, None] * inputs[train])
+        likely = np.exp(SHARPNESS * (inputs @ unit_rows(sums).T))
+        likely[:, np.bincount(labels, minlength=classes) == 0] = 0
+        return normalized(likely)
+
+    return fit
+
+
+class quiet:
+    """Leaves warnings of scikit-learn's solvers unsaid: an early end of a teacher's fit is judged by its opinion."""
+
+    def __enter__(self) -> None:
+        import warnings
+
+        self._caught = warnings.catch_warnings()
+        self._caught.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *error: object) -> None:
+        self._caught.__exit__(*error)  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""The pool of opinions, and the teacher made of the best of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from gssc.learner.jury import TINY, Jury, normalized
+from gssc.learner.spreading import spread, walk_matrix
+
+Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each view of the jury
+
+STEPS = (2, 5)  # of averaging an opinion over the graph
+KEPT = 12  # opinions that stay in the pool from one round to the next
+
+
+class Pool:
+    """Opinions about the class of every node, ranked by a jury.
+
+    Args:
+        jury: who ranks.
+        edges: undirected edges that opinions may be averaged over, [2, E].
+        keep: keep probability of each edge, [E].
+        num_nodes: number of nodes.
+    """
+
+    def __init__(self, jury: Jury, edges: np.ndarray, keep: np.ndarray, num_nodes: int):
+        self.jury, self.edges, self.keep, self.num_nodes = jury, edges, keep, num_nodes
+        self.opinions: dict[str, Views] = {}
+        self.merits: dict[str, tuple[float, float]] = {}
+
+    def add(self, name: str, views: Views) -> None:
+        """Take in an opinion, made as sure of itself as the jury finds right."""
+        tempered = self.jury.tempered(views)
+        self.opinions[name], self.merits[name] = tempered, self.jury.merit(tempered)
+
+    def add_spread(self, name: str) -> None:
+        """Add an opinion of the pool averaged over edges: all alike, by trust, and by trust and agreement."""
+        if not self.edges.shape[1]:
+            return
+        views = self.opinions[name]
+        even = walk_matrix(self.edges, np.ones_like(self.keep), self.num_nodes)
+        trusted = walk_matrix(self.edges, self.keep, self.num_nodes)
+        agreeing = [walk_matrix(self.edges, self.keep * agreement(view, self.edges), self.num_nodes) for view in views]
+        for how, walks in (("edges", [even] * len(views)), ("trust", [trusted] * len(views)), ("agreement", agreeing)):
+            for steps in STEPS:
+                over = tuple(normalized(spread(view, walk, steps)) for view, walk in zip(views, walks, strict=True))
+                self.add(f"{name} over {how}, {steps} steps", over)
+
+    def add_products(self, name: str, partners: list[str]) -> None:
+        """Add the geometric means of an opinion with others of the pool."""
+        for partner in partners:
+            if partner != name:
+                self.add(f"{name} x {partner}", geometric_mean([self.opinions[name], self.opinions[partner]]))
+
+    def best(self, count: int) -> list[str]:
+        """Names of the best opinions, best first."""
+        return sorted(self.opinions, key=lambda name: self.merits[name], reverse=True)[:count]
+
+    def teacher(self, count: int) -> Views:
+        """The geometric mean of the best opinions: several, because the best one is partly lucky."""
+        return self.jury.tempered(geometric_mean([self.opinions[name] for name in self.best(count)]))
+
+    def prune(self) -> None:
+        """Forget all but the best opinions."""
+        kept = self.best(KEPT)
+        self.opinions = {name: self.opinions[name] for name in kept}
+        self.merits = {name: self.merits[name] for name in kept}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The opinions, as tensors."""
+        return {name: [torch.from_numpy(view) for view in views] for name, views in self.opinions.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        self.opinions = {name: tuple(view.numpy() for view in views) for name, views in state.items()}
+        self.merits = {name: self.jury.merit(views) for name, views in self.opinions.items()}
+
+
+def geometric_mean(opinions: list[Views]) -> Views:
+    """Normalised geometric mean of opinions, view by view.
+
+    >>> (view,) = geometric_mean([(np.array([[0.9, 0.1]]),), (np.array([[0.1, 0.9]]),)])
+    >>> view.round(3).tolist()
+    [[0.5, 0.5]]
+    """
+    return tuple(
+        normalized(np.exp(sum(np.log(view + TINY) for view in views) / len(views)))
+        for views in zip(*opinions, strict=True)
+    )
+
+
+def runner_up(views: Views) -> Views:
+    """The opinion that the second most likely class is the right one.
+
+    Where most labels of a class were moved to one other class, neighbourhoods give most of their votes to the wrong
+    class and the rest to the right one. The jury finds out whether that is so.
+
+    >>> runner_up((np.array([[0.6, 0.3, 0.1]]),))[0].round(2).tolist()
+    [[0.0, 0.75, 0.25]]
+    """
+    without = []
+    for view in views:
+        rest = view.copy()
+        rest[np.arange(len(view)), view.argmax(axis=1)] = 0
+        without.append(normalized(rest))
+    return tuple(without)
+
+
+def agreement(view: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The chance that the two ends of each edge draw the same class from their probabilities, [E]."""
+    return np.einsum("ij,ij->i", view[edges[0]], view[edges[1]])

@@ -1,0 +1,90 @@
+"""The settings of the default learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from gssc.config import Config, RunConfig
+from gssc.models.student import GsscSettings
+from gssc.settings import setting
+from gssc.sparsify.evidence import EvidenceSettings
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@dataclass
+class TeachersConfig:
+    """Whose opinions the student learns from.
+
+    Args:
+        linear: closed-form teachers on rows, spread rows, and own and neighbours' rows.
+        trees: forests, boosted trees and kernel regressions.
+        pairs: Algorithm 1, an MLP trained on pairs: ``auto`` where the graph helps the linear teachers, ``always``,
+            ``never``.
+        pair_epochs: epochs of Algorithm 1.
+        pair_batches: batches of 512 pairs per epoch, at most, however many edges the graph has.
+        models: names of other models to ask, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
+        best: number of opinions whose mean is the teacher.
+        rounds: how often students learn from the teacher and join the pool of opinions.
+    """
+
+    linear: bool = True
+    trees: bool = True
+    pairs: Literal["auto", "always", "never"] = "auto"
+    pair_epochs: int = setting(50, low=1)
+    pair_batches: int = setting(20, low=1)
+    models: str = ""
+    best: int = setting(5, low=1)
+    rounds: int = setting(3, low=1)
+
+
+@dataclass
+class LearnerTrainConfig:
+    """What every training has.
+
+    Args:
+        normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,
+            ``row`` divides rows by their sums, ``standard`` puts columns on one scale, ``none`` does neither.
+        class_weight: ``none``, or ``balanced``: every class counts alike, however many labels it has.
+        seed: every random choice follows from it.
+        threads: threads of the matrix products; part of what determines the exact result.
+    """
+
+    normalize: Literal["auto", "row", "standard", "none"] = "auto"
+    class_weight: Literal["none", "balanced"] = "none"
+    seed: int = setting(0, low=0, high=2**63 - 1)
+    threads: int = setting(1, low=1, high=1024)
+
+
+@dataclass
+class LearnerConfig(RunConfig):
+    """All settings of one run of the default learner."""
+
+    model: GsscSettings = field(default_factory=GsscSettings)
+    teachers: TeachersConfig = field(default_factory=TeachersConfig)
+    sparsifier: Any = field(default_factory=EvidenceSettings)
+    train: LearnerTrainConfig = field(default_factory=LearnerTrainConfig)
+
+    @property
+    def total_epochs(self) -> int:
+        """About as many records as a run has, for progress bars."""
+        return self.teachers.pair_epochs + self.teachers.rounds * 60
+
+    def shortened(self, epochs: int) -> Self:
+        """The same with at most this many epochs of pairs, and one round; 0 leaves it as it is."""
+        if not epochs:
+            return self
+        pairs = min(self.teachers.pair_epochs, epochs)
+        return replace(self, teachers=replace(self.teachers, pair_epochs=pairs, rounds=1))
+
+    def for_pairs(self, normalize: str) -> Config:
+        """Settings of the training on pairs."""
+        config = Config(sparsifier=self.sparsifier)
+        config.train.seed, config.train.threads = self.train.seed, self.train.threads
+        config.train.normalize = normalize  # type: ignore[assignment]  # one of its choices
+        config.train.warmup_epochs, config.train.epochs = 0, self.teachers.pair_epochs
+        config.train.max_batches, config.train.patience = self.teachers.pair_batches, 10**9
+        config.consolidate.epochs = 0
+        return config

@@ -1,0 +1,102 @@
+"""Training a student: a plain MLP learns a teacher's opinion of every node from feature rows alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import nn
+
+from gssc.models.student import Student, StudentSettings, as_rows
+from gssc.train.checkpoint import rng_state
+from gssc.train.optimize import descend, falling
+
+BATCH = 1024
+LEAST_PASSES = 10  # over the rows, however many steps they take
+
+
+class StudentTraining:
+    """Trains a student towards soft labels, one pass over the rows at a time; can be interrupted and resumed.
+
+    Args:
+        rows: scaled rows of all nodes it may see, dense or CSR, [N, d].
+        soft: soft labels, [N, C].
+        nodes: rows it is trained on.
+        settings: of the student.
+        seed: of weights, order and dropout.
+    """
+
+    def __init__(self, rows: Any, soft: np.ndarray, nodes: np.ndarray, settings: StudentSettings, seed: int):
+        self.rows, self.nodes, self.settings = rows, nodes, settings
+        self.soft = torch.from_numpy(np.ascontiguousarray(soft, dtype=np.float32))
+        batches = max(1, -(-len(nodes) // BATCH))
+        self.batches, self.passes = batches, max(LEAST_PASSES, -(-settings.steps // batches))
+        self.rng = np.random.default_rng([seed, 7])
+        self.done = 0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.model = Student(rows.shape[1], soft.shape[1], settings, 1 / mean_length(rows))
+            self.torch_state = torch.get_rng_state()
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+        )
+
+    def run(self) -> Iterator[float]:
+        """The passes that are left; each gives its mean loss."""
+        while self.done < self.passes:
+            with torch.random.fork_rng(devices=[]):
+                torch.set_rng_state(self.torch_state)
+                loss = self._one_pass()
+                self.torch_state = torch.get_rng_state()
+            self.done += 1
+            yield loss
+
+    def _one_pass(self) -> float:
+        self.model.train()
+        total = 0.0
+        for number, part in enumerate(np.array_split(self.rng.permutation(self.nodes), self.batches)):
+            progress = (self.done + number / self.batches) / self.passes
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.settings.lr * falling(progress)
+            if len(part) < 2 and self.settings.batch_norm:
+                continue
+            loss = nn.functional.cross_entropy(self.model(as_rows(self.rows[part])), self.soft[torch.from_numpy(part)])
+            descend(loss, self.optimizer)
+            total += loss.item()
+        return total / self.batches
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on."""
+        return copy.deepcopy(
+            {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "torch": self.torch_state,
+                "rng": rng_state(self.rng),
+                "done": self.done,
+            }
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.torch_state, self.done = state["torch"], state["done"]
+        self.rng.bit_generator.state = state["rng"]
+
+
+def mean_length(rows: Any) -> float:
+    """Mean Euclidean length of sparse or non-negative rows; 1 for others, which stand on a scale of their own.
+
+    Rows divided by their sums are short, the shorter the more values they have; of length one on average, all sets of
+    features suit the same learning rate.
+    """
+    if not sp.issparse(rows) and rows.min() < 0:
+        return 1.0
+    squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
+    length = float(np.sqrt(np.asarray(squares, dtype=np.float64)).mean())
+    return length if length > 0 else 1.0

@@ -1,0 +1,95 @@
+"""Teachers for graphs whose edges join unlike nodes, and for tables: forests and boosted trees, kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gssc.extras import require
+from gssc.graph import Graph
+from gssc.learner.linear import Fit, logistic_regression, main_directions, quiet
+from gssc.learner.spreading import walk_matrix
+
+DIRECTIONS = 64  # singular vectors of the adjacency and of the features
+TREES = 200
+LABELS_FOR_ALL_TREES = 2000  # with more training labels there are fewer trees
+LABELS_FOR_BOOSTING = 100
+KERNEL_POINTS = 300
+NARROW = 256  # columns of dense features that are taken as they are
+
+
+def row_columns(features: Any, seed: int = 0) -> np.ndarray:
+    """Feature rows as columns a tree can split on: as they are if narrow, else their main directions, [N, k]."""
+    if features.shape[1] <= NARROW:
+        return features.toarray() if sp.issparse(features) else np.asarray(features, dtype=np.float32)
+    return main_directions(features, DIRECTIONS, seed)
+
+
+def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarray:
+    """What a tree can know of a node's place in the graph beside its own columns, [N, k].
+
+    Singular vectors of the normalised adjacency, the rows, their mean over neighbours, log degree, and the number of
+    features that are not zero.
+    """
+    degree = np.bincount(graph.edges.ravel(), minlength=graph.num_nodes).astype(np.float32)
+    ones = np.ones(graph.num_edges, dtype=np.float32)
+    walk = walk_matrix(graph.edges, ones, graph.num_nodes, loops=False)
+    around = sp.csr_matrix((np.ones_like(walk.data), walk.indices, walk.indptr), shape=walk.shape)
+    mean = (around @ rows) / np.maximum(degree, 1)[:, None]
+    features: Any = graph.features
+    filled = np.diff(features.indptr) if sp.issparse(features) else np.count_nonzero(features, axis=1)
+    positions = main_directions(walk, min(DIRECTIONS, max(1, graph.num_nodes - 1)), seed)
+    return np.column_stack([positions, rows, mean, np.log1p(degree), filled]).astype(np.float32)
+
+
+def tree_teachers(classes: int, labels: int, seed: int) -> dict[str, Fit]:
+    """Forests, and boosted trees where there are labels enough, by name."""
+    ensemble = require("sklearn.ensemble", extra="data")
+    trees = TREES if labels <= LABELS_FOR_ALL_TREES else max(50, TREES * LABELS_FOR_ALL_TREES // labels)
+    found = {
+        "forest": _fit(lambda: ensemble.RandomForestClassifier(trees, min_samples_leaf=2, random_state=seed), classes),
+        "extra trees": _fit(
+            lambda: ensemble.ExtraTreesClassifier(trees, min_samples_leaf=2, random_state=seed), classes
+        ),
+    }
+    if labels >= LABELS_FOR_BOOSTING:
+        found["boosted trees"] = _fit(
+            lambda: ensemble.HistGradientBoostingClassifier(
+                max_iter=100, learning_rate=0.08, max_leaf_nodes=15, early_stopping=False, random_state=seed
+            ),
+            classes,
+        )
+    return found
+
+
+def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
+    """Logistic regressions in the space of a Gaussian kernel, for dense columns on one scale."""
+    approximation = require("sklearn.kernel_approximation", extra="data")
+
+    def fit_with(penalty: float, scale: float) -> Fit:
+        def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+            points = min(KERNEL_POINTS, len(train))
+            kernel = approximation.Nystroem(gamma=scale / inputs.shape[1], n_components=points, random_state=seed)
+            with quiet():
+                kernel.fit(inputs[train])
+                mapped = np.asarray(kernel.transform(inputs), dtype=np.float32)
+            return logistic_regression(mapped, train, labels, classes, penalty, weight)
+
+        return fit
+
+    return {f"kernel regression, C={c:g}, scale {s:g}": fit_with(c, s) for c in (1.0, 10.0, 100.0) for s in (0.3, 1.0)}
+
+
+def _fit(make: Any, classes: int) -> Fit:
+    def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+        model = make()
+        with quiet():
+            model.fit(inputs[train], labels, sample_weight=weight)
+            likely = model.predict_proba(inputs)
+        found = np.zeros((len(inputs), classes), dtype=np.float32)
+        found[:, model.classes_] = likely
+        return found
+
+    return fit

@@ -1,0 +1,133 @@
+"""The student: the plain MLP that GSSC's default learner trains and deploys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from gssc.features import RowLinear, Rows, SparseRows, product
+from gssc.models.dropout import drop
+from gssc.settings import setting
+
+ROWS_AT_A_TIME = 65_536
+
+
+@dataclass
+class GsscSettings:
+    """The student, the MLP that is deployed.
+
+    Args:
+        name: of the model.
+        hidden: width of every hidden layer.
+        layers: number of hidden layers; 0 decides by the data: one for wide rows, two for narrow ones.
+    """
+
+    name: str = "gssc"
+    hidden: int = setting(256, low=1, high=2**20)
+    layers: int = setting(0, low=0, high=1000)
+
+
+@dataclass(frozen=True)
+class StudentSettings:
+    """How a student is built and trained.
+
+    Args:
+        hidden: width of every hidden layer.
+        layers: number of hidden layers.
+        batch_norm: whether batch norm follows every hidden linear map.
+        input_dropout: share of feature values dropped in training.
+        dropout: share of hidden units dropped in training.
+        lr: learning rate, falling to a hundredth.
+        weight_decay: L2 penalty.
+        steps: gradient steps in all.
+    """
+
+    hidden: int = 256
+    layers: int = 1
+    batch_norm: bool = True
+    input_dropout: float = 0.0
+    dropout: float = 0.5
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    steps: int = 300
+
+
+class Student(nn.Module):
+    """Linear, (batch norm,) leaky ReLU, dropout for each hidden layer, then a linear map to the classes.
+
+    Args:
+        inputs: number of features.
+        outputs: number of classes.
+        settings: how it is built.
+        input_scale: rows are multiplied by it first.
+    """
+
+    Settings = GsscSettings
+    passes_messages: ClassVar[bool] = False
+    learns_from_edges: ClassVar[bool] = True
+
+    def __init__(self, inputs: int, outputs: int, settings: StudentSettings, input_scale: float = 1.0):
+        super().__init__()
+        self.register_buffer("input_scale", torch.tensor(input_scale))
+        self.input_scale: Tensor
+        self.settings, width = settings, settings.hidden
+        self.first = RowLinear(inputs, width)
+        self.norms = nn.ModuleList(
+            nn.BatchNorm1d(width) if settings.batch_norm else nn.Identity() for _ in range(settings.layers)
+        )
+        self.linears = nn.ModuleList(nn.Linear(width, width) for _ in range(settings.layers - 1))
+        self.linears.append(nn.Linear(width, outputs))
+
+    def forward(self, rows: Rows) -> Tensor:
+        """Logits of feature rows, [n, C]."""
+        rows = dropped(rows, self.settings.input_dropout) if self.training else rows
+        hidden = product(rows, self.first.weight * self.input_scale, self.first.bias)
+        for norm, linear in zip(self.norms, self.linears, strict=True):
+            active = nn.functional.leaky_relu(norm(hidden))
+            hidden = linear(drop(active, self.settings.dropout, self.training))
+        return hidden
+
+    @torch.no_grad()
+    def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The student as (weight [out, in], bias) pairs with batch norm folded in."""
+        maps: list[tuple[Tensor, Tensor]] = [(self.first.weight.T * self.input_scale, self.first.bias)]
+        maps += [(linear.weight, linear.bias) for linear in self.linears]  # type: ignore[misc]
+        folded = []
+        for place, (weight, bias) in enumerate(maps):
+            norm = self.norms[place] if place < len(self.norms) else None
+            if isinstance(norm, nn.BatchNorm1d):
+                assert norm.running_var is not None
+                assert norm.running_mean is not None
+                factor = norm.weight / (norm.running_var + norm.eps).sqrt()
+                weight, bias = weight * factor.unsqueeze(1), (bias - norm.running_mean) * factor + norm.bias
+            folded.append((weight.numpy().copy(), bias.numpy().copy()))
+        return folded
+
+
+@torch.no_grad()
+def all_logits(model: Student, rows: Any) -> np.ndarray:
+    """Logits of scaled rows in evaluation mode, a block at a time, [n, C]."""
+    model.eval()
+    starts = range(0, rows.shape[0], ROWS_AT_A_TIME)
+    return torch.cat([model(as_rows(rows[start : start + ROWS_AT_A_TIME])) for start in starts]).numpy()
+
+
+def dropped(rows: Rows, share: float) -> Rows:
+    """Rows with a share of their values set to zero and the others scaled up."""
+    if share == 0:
+        return rows
+    if isinstance(rows, Tensor):
+        return drop(rows, share, training=True)
+    matrix = rows.matrix
+    kept = drop(torch.from_numpy(matrix.data), share, training=True).numpy()
+    return SparseRows(sp.csr_matrix((kept, matrix.indices, matrix.indptr), matrix.shape))
+
+
+def as_rows(rows: Any) -> Rows:
+    """A dense array or CSR matrix as the rows that modules take."""
+    return SparseRows(rows) if sp.issparse(rows) else torch.from_numpy(rows)

@@ -1,0 +1,140 @@
+"""The settings of training: schedule and objective of Algorithm 1, consolidation, and the schedule of other models.
+
+This module needs no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gssc.settings import setting
+
+
+@dataclass
+class TrainConfig:
+    """The schedule of Algorithm 1.
+
+    Args:
+        epochs: epochs of alternating updates after the warm-up.
+        warmup_epochs: epochs on the full graph before the sparsifier takes part.
+        batch_size: edges a batch; both directions of an undirected edge are pairs of their own.
+        max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
+        lr: learning rate of the classifier.
+        mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
+        weight_decay: L2 penalty of the classifier.
+        schedule: ``constant``, or ``cosine`` down to a hundredth over all epochs.
+        average: decay of the running average of the weights, per step, that predicts and is deployed; 0 uses the
+            weights as they are.
+        patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
+            separately.
+        select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
+        normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
+            of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``none``
+            leaves them as they are; ``auto`` is ``row`` for sparse rows without negative values, such as bags of
+            words, ``none`` for columns on a scale of about one, else ``standard``.
+        seed: every random choice follows from it.
+        threads: threads of the matrix products; part of what determines the exact result.
+    """
+
+    epochs: int = setting(50, low=0)
+    warmup_epochs: int = setting(60, low=0)
+    batch_size: int = setting(512, low=1)
+    max_batches: int = setting(0, low=0)
+    lr: float = setting(0.01, low=0)
+    mix_lr: float = setting(1e-4, low=0)
+    weight_decay: float = setting(5e-4, low=0)
+    schedule: Literal["constant", "cosine"] = "constant"
+    average: float = setting(0.0, low=0, high=0.99999)
+    patience: int = setting(50, low=1)
+    select: Literal["accuracy", "loss"] = "accuracy"
+    normalize: Literal["auto", "standard", "row", "none"] = "row"
+    seed: int = setting(0, low=0, high=2**63 - 1)
+    threads: int = setting(1, low=1, high=1024)
+
+
+@dataclass
+class ObjectiveConfig:
+    """The classifier's loss, Eq. 9 to 13.
+
+    Args:
+        smoothness_weight: weight of the smoothness loss beside the classification loss; 1 in the paper. Less of it
+            suits graphs whose edges mostly join different classes.
+        negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
+            distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
+            (released program), ``none`` (the ablation).
+        negative_weight: weight of the negative term.
+        bounded: compare class probabilities in the negative term, which bounds it; raw logits (Eq. 11 as written)
+            let the loss run to minus infinity.
+        class_weights: ``endpoints`` weighs a class by labelled nodes / labelled edge endpoints; ``none`` is plain.
+        center_weight: weight of the extra step per epoch that pulls, per class, the mean logits of labelled nodes
+            and of nodes predicted as that class together; 0 leaves the step out (text).
+        center_nodes: at most this many nodes take part in that step, so that it never needs the whole graph.
+    """
+
+    smoothness_weight: float = setting(1.0, low=0)
+    negatives: Literal["in_batch", "degree", "uniform", "none"] = "in_batch"
+    negative_weight: float = setting(1.0, low=0)
+    bounded: bool = True
+    class_weights: Literal["endpoints", "none"] = "endpoints"
+    center_weight: float = setting(1.0, low=0)
+    center_nodes: int = setting(4096, low=2)
+
+
+@dataclass
+class ConsolidateConfig:
+    """The last phase: cheap epochs towards what recent epochs and the neighbourhood agree on.
+
+    Args:
+        epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
+            out, and then the best epoch by validation is kept (text, released program). With it, its last epoch is.
+        decay: of the running mean of predictions, per epoch.
+        steps: rounds of averaging that mean over neighbours, in proportion to agreement.
+    """
+
+    epochs: int = setting(60, low=0)
+    decay: float = setting(0.97, low=0, high=0.9999)
+    steps: int = setting(2, low=0)
+
+
+@dataclass
+class RivalTrainConfig:
+    """The schedule of a model that GSSC is compared with.
+
+    Args:
+        epochs: at most this many.
+        warmup_epochs: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
+        patience: epochs without a better validation result before stopping.
+        lr: learning rate.
+        weight_decay: L2 penalty; some models put it on part of their weights only.
+        select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
+        normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
+            of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``none``
+            leaves them as they are; ``auto`` is ``row`` for sparse rows without negative values, such as bags of
+            words, ``none`` for columns on a scale of about one, else ``standard``.
+        seed: every random choice follows from it.
+        threads: threads of the matrix products; part of what determines the exact result.
+    """
+
+    epochs: int = setting(300, low=0)
+    warmup_epochs: int = setting(50, low=0)
+    patience: int = setting(100, low=1)
+    lr: float = setting(0.01, low=0)
+    weight_decay: float = setting(5e-4, low=0)
+    select: Literal["accuracy", "loss"] = "accuracy"
+    normalize: Literal["auto", "standard", "row", "none"] = "auto"
+    seed: int = setting(0, low=0, high=2**63 - 1)
+    threads: int = setting(1, low=1, high=1024)
+
+
+@dataclass
+class TeacherConfig:
+    """The teacher of a distilled model.
+
+    Args:
+        name: of a model that passes messages, see ``gssc bench --list``; it has the settings of its own paper.
+        max_epochs: at most this many; 0 for as many as its paper has.
+    """
+
+    name: str = "sage"
+    max_epochs: int = setting(0, low=0)

@@ -1,0 +1,186 @@
+"""Settings as dataclasses: what a field may hold stands on the field, and is checked by name.
+
+A section of settings is a dataclass that lives with the thing it configures::
+
+    @dataclass
+    class DropEdgeSettings:
+        name: str = "drop_edge"
+        keep: float = setting(0.8, low=0.01, high=1)
+
+Types and choices (``Literal``) are those of the annotations, limits those of :func:`setting`; help texts are the
+``Args`` of the docstring.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+
+from gssc.errors import GsscError
+from gssc.names import nearest
+
+Settings = dict[str, Any]
+
+# What a value of each type may be, and what an error calls it. NumPy's numbers are numbers, too.
+KINDS: dict[type, tuple[type, str]] = {
+    bool: (bool, "True or False"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "text"),
+    NoneType: (NoneType, "None"),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The least and the greatest value of a number.
+
+    They stand on a field through :func:`setting`, or on an argument: ``hidden: Annotated[int, Limits(low=1)]``.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high  # NaN is in no limits
+
+    def __str__(self) -> str:
+        return f"at least {self.low:g}" if self.high == math.inf else f"between {self.low:g} and {self.high:g}"
+
+
+def setting(default: Any, *, low: float = -math.inf, high: float = math.inf, help: str = "") -> Any:
+    """A field of a section, with its limits; ``help`` is for sections whose docstring has no ``Args``."""
+    return field(default=default, metadata={"limits": Limits(low, high), "help": help})
+
+
+def limits_of(section: Any, name: str) -> Limits:
+    """The limits of a field."""
+    hint = _hints(section)[name]
+    annotated = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Limits)]
+    found: Limits = section.__dataclass_fields__[name].metadata.get("limits", Limits())
+    return annotated[0] if annotated else found
+
+
+def check_section(name: str, section: Any, given: Any) -> None:
+    """Refuse unknown names and values of the wrong type or size in a section that was set in Python."""
+    if not isinstance(given, section):
+        raise GsscError(f"settings section {name!r} must be a {section.__name__}, not {given!r}")
+    refuse_unknown(f"{name}.", vars(given), section.__dataclass_fields__)
+    for option in fields(section):
+        _check(f"{name}.{option.name}", section, option.name, getattr(given, option.name))
+
+
+def _check(place: str, section: Any, name: str, value: Any) -> None:
+    choices, types = choices_of(section, name), _types(section, name)
+    if not any(_is_of(kind, value) for kind in types):
+        if not choices:
+            wanted = " or ".join(KINDS[kind][1] for kind in types)
+            raise GsscError(f"{place} is {value!r}; it must be {wanted}")
+        if not any(type(value) is type(choice) and value == choice for choice in choices):
+            raise no_choice(place, value, choices)
+    limits = limits_of(section, name)
+    if _is_of(float, value) and value not in limits:
+        raise GsscError(f"{place} is {value}; it must be {limits}")
+
+
+def parse_section(name: str, defaults: Any, values: Settings) -> Any:
+    """The defaults with these values, each converted to the type of its field; unknown names are refused."""
+    section = type(defaults)
+    refuse_unknown(f"{name}.", values, section.__dataclass_fields__)
+    return replace(defaults, **{key: _converted(f"{name}.{key}", section, key, value) for key, value in values.items()})
+
+
+def _converted(place: str, section: Any, name: str, value: Any) -> Any:
+    """A value as YAML or a command line gives it, as the type its setting wants, or refused by name.
+
+    Text that is a number becomes one (YAML takes ``5e-4`` for text), as does a whole number where any will do.
+    """
+    choices, types = choices_of(section, name), _types(section, name)
+    if choices:
+        value = next((choice for choice in choices if str(choice) == value), value)
+    elif isinstance(value, str) and str not in types:
+        value = _number(value)
+    if float in types and _is_of(int, value):
+        value = float(value)
+    value = value.item() if hasattr(value, "item") else value
+    _check(place, section, name, value)
+    return value
+
+
+def _number(text: str) -> Any:
+    """The number or truth value that a text stands for, or the text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _is_of(kind: type, value: Any) -> bool:
+    if isinstance(value, bool):  # a whole number to Python
+        return kind is bool
+    return isinstance(value, KINDS[kind][0])
+
+
+def refuse_unknown(prefix: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse the first name that is not known, with the closest match."""
+    for name in given:
+        if name not in known:
+            what = f"setting {prefix}{name}" if prefix else f"settings section {name!r}"
+            raise GsscError(f"unknown {what}; {nearest(name, known)}")
+
+
+def no_choice(place: str, value: Any, choices: Iterable[Any]) -> GsscError:
+    """The error of a value that is none of the choices."""
+    return GsscError(f"{place} is {value!r}; {nearest(str(value), map(str, choices))}")
+
+
+@cache
+def _hints(section: Any) -> dict[str, Any]:
+    return get_type_hints(section, include_extras=True)
+
+
+def _kinds(section: Any, name: str) -> list[Any]:
+    """The type of a field and the alternatives in it."""
+    hint = _hints(section)[name]
+    return [hint, *get_args(hint)]
+
+
+def _types(section: Any, name: str) -> list[type]:
+    return [kind for kind in _kinds(section, name) if isinstance(kind, type) and kind in KINDS]
+
+
+def choices_of(section: Any, name: str) -> tuple[Any, ...]:
+    """The values a setting may have, if they are few."""
+    return next((get_args(kind) for kind in _kinds(section, name) if get_origin(kind) is Literal), ())
+
+
+def read_settings(path: str | Path) -> Settings:
+    """Settings from a YAML file, such as the config.yaml of a run."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GsscError(f"cannot read settings from {path}: {error}") from None
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, where: str) -> Settings:
+    """YAML that must be a mapping."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise GsscError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise GsscError(f"{where} holds no settings: it must be YAML with sections such as model: and train:")
+    return content

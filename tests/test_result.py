@@ -1,0 +1,86 @@
+"""What fit returns: the result, a deployed model that takes rows as they come, and notes on what looks wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gssc.config import Config, parse_config
+from gssc.data import csbm
+from gssc.graph import Graph
+from gssc.result import Result, fit
+
+GRAPH = csbm(nodes=60, classes=2, features=6, degree=4, per_class=6, signal=3.0)
+
+
+def quick(**train: object) -> Config:
+    config = parse_config(
+        {
+            "model": {"hidden": 8},
+            "sparsifier": {"hidden": 8, "pretrain_epochs": 5},
+            "train": {"warmup_epochs": 3, "epochs": 3, "batch_size": 64, **train},
+            "consolidate": {"epochs": 2},
+        }
+    )
+    assert isinstance(config, Config)
+    return config
+
+
+def unlike_scales() -> Graph:
+    return GRAPH.with_(features=GRAPH.features * np.array([1, 1, 1, 1, 1000, 1000]) + 5)
+
+
+def test_a_result_has_a_short_form_and_its_history() -> None:
+    result = fit(GRAPH, quick())
+    assert repr(result).startswith("Result(str_contrast on csbm: accuracy ")
+    assert f"of {GRAPH.num_edges} edges kept" in repr(result)
+    assert [record.phase for record in result.history] == ["warm-up"] * 3 + ["alternate"] * 3 + ["consolidate"] * 2
+    edges, trust = result.edge_trust()
+    assert np.array_equal(edges, GRAPH.edges)
+    assert trust.shape == (GRAPH.num_edges,)
+
+
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+@pytest.mark.parametrize("normalize", ["auto", "standard", "row", "none"])
+def test_the_deployed_model_takes_rows_as_they_come(normalize: str, setting: str) -> None:
+    graph = unlike_scales().with_(setting=setting)
+    result = fit(graph, quick(normalize=normalize))
+    np.testing.assert_allclose(result.deployed().logits(graph.features), result.scores, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("model", ["mlp", "glnn"])
+def test_rivals_are_deployed_with_their_scaling(model: str) -> None:
+    result = fit(
+        unlike_scales(), parse_config({"model": {"name": model}, "train": {"normalize": "standard"}}).shortened(4)
+    )
+    np.testing.assert_allclose(result.deployed().logits(result.graph.features), result.scores, rtol=1e-3, atol=1e-3)
+
+
+def test_unlike_scales_are_noted_unless_they_were_put_on_one() -> None:
+    assert any("unlike scales" in note for note in fit(unlike_scales(), quick(normalize="row")).notes)
+    for normalize in ("standard", "auto"):
+        assert not any("unlike scales" in note for note in fit(unlike_scales(), quick(normalize=normalize)).notes)
+    assert not any("unlike scales" in note for note in fit(GRAPH, quick(normalize="none")).notes)
+
+
+def test_keep_probabilities_that_are_all_alike_are_noted() -> None:
+    alike = GRAPH.with_(features=np.ones_like(GRAPH.features))
+    (note,) = [note for note in fit(alike, quick()).notes if "keep probabilities" in note]
+    assert "cannot tell one edge from another" in note
+    without = quick()
+    without = replace(without, sparsifier=parse_config({"sparsifier": {"name": "none"}}).sparsifier)
+    assert not any("keep probabilities" in note for note in fit(alike, without).notes)
+
+
+def test_a_temperature_at_its_bound_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("temperature" in note for note in fit(GRAPH, quick()).notes)
+    monkeypatch.setattr("gssc.result.fit_temperature", lambda *_: 50.0)
+    assert any("temperature ended at its bound (50)" in note for note in fit(GRAPH, quick()).notes)
+
+
+def test_without_validation_nodes_nothing_is_calibrated() -> None:
+    result: Result = fit(GRAPH.with_(val=[]), quick())
+    assert result.calibration is None
+    assert result.deployed().temperature == 1.0
