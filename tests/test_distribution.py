@@ -118,7 +118,7 @@ def test_the_light_install_serves(python: Path, model: Path) -> None:
                 headers={"Content-Type": "application/json"},
             )
             with urllib.request.urlopen(request, timeout=30) as answer:
-                assert json.loads(answer.read())["labels"] == ["left", "right"]
+                assert json.loads(answer.read())["classes"] == [0, 1]
         finally:
             server.terminate()
             deadline = time.monotonic() + 30
