@@ -72,6 +72,7 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     )
     parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
+    parser.add_argument("--track", type=str, help="also log to tensorboard, mlflow or both, separated by a comma")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
@@ -124,12 +125,14 @@ def run(args: Any) -> None:
     from rich.console import Console
 
     from gssc.run import Run
+    from gssc.tracking import make_tracker
 
     if is_about_molecules(args):
         train_molecules(args)
         return
     config = settings_of(args)
     folder = folder_of(args, config.data)
+    trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
     run = Run(
         folder,
         config,
@@ -140,7 +143,7 @@ def run(args: Any) -> None:
     announce(run, args)
     try:
         with EpochBar(run) as bar:
-            metrics = run.train(bar.show)
+            metrics = run.train(bar.show, trackers)
     except KeyboardInterrupt:
         Console(stderr=True, markup=False).print(f"go on with: gssc train --out {folder} --resume", soft_wrap=True)
         raise
