@@ -23,7 +23,7 @@ ORDER = (
     {"trust", "sparsify", "models"},
     {"train", "teachers", "learner"},
     {"result"},
-    {"run", "molecules", "estimator_parameters"},
+    {"run", "molecules", "estimator_parameters", "model_selection"},
     {"estimator"},
     {"evaluate", "audit"},
     {"serve", "cli"},
