@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from gssc.audit import audit_run
-from gssc.trust.pairs import edge_numbers
 from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.data.noise import add_noise
@@ -36,6 +35,7 @@ from gssc.metrics import roc_auc
 from gssc.recipes import config_for, recipe_settings
 from gssc.result import fit
 from gssc.run import Run
+from gssc.trust.pairs import edge_numbers
 
 ROOT = Path(__file__).resolve().parents[1]
 DATASETS = ("cora", "citeseer", "coauthor-cs")
