@@ -97,9 +97,7 @@ NAMES = ["mean radius", "a:b", "age"]
 
 
 def test_rows_by_name_are_the_rows_in_order() -> None:
-    body = (
-        '{"rows": [{"age": 3, "mean radius": 1.5, "a:b": -2}, {"id": "x:y", "a:b": 0, "mean radius": 7, "age": 9}]}'
-    )
+    body = '{"rows": [{"age": 3, "mean radius": 1.5, "a:b": -2}, {"id": "x:y", "a:b": 0, "mean radius": 7, "age": 9}]}'
     np.testing.assert_array_equal(read(body, NAMES), np.array([[1.5, -2, 3], [7, 0, 9]], dtype=np.float32))
 
 
