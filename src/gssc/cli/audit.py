@@ -17,6 +17,7 @@ examples:
   gssc audit runs/cora --out audit.html                     a page to read, worst first
   gssc audit runs/cora --out audit.csv                      every edge and training label, with all evidence
   gssc audit runs/mine --graph newer.npz --out audit.html   another graph, judged by the same model
+  gssc audit runs/bbbp --out labels.csv                     training labels of molecules
 
 Edges are ranked by how much they look like pairs drawn at random (features, neighbourhoods, the model's embedding,
 common neighbours) and by the sparsifier's keep probability; training labels by how far class means and a regression on
@@ -45,6 +46,11 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> None:
     """Audit, write, and show the worst."""
+    from gssc.cli.molecules import audit_molecules, is_molecule_run
+
+    if is_molecule_run(args.run):
+        audit_molecules(args)
+        return
     out = check_output(args.out, SUFFIXES, args.overwrite)
     if args.top < 1:
         raise GsscError(f"--top is {args.top}; it must be at least 1")
