@@ -25,7 +25,7 @@ from gssc.config import DEFAULT_MODEL, Config, sections
 from gssc.data import DATASETS
 from gssc.sparsify.registry import every_setting
 
-SECTIONS = sections(Config, DEFAULT_MODEL)
+SECTIONS = {**sections(Config, DEFAULT_MODEL), "sparsifier": every_setting()}
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -149,7 +149,6 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_setting_named_exists(page: Path) -> None:
     known = {f"{name}.{option.name}" for name, kind in SECTIONS.items() for option in fields(kind)}
-    known |= {f"sparsifier.{option.name}" for option in fields(every_setting())}
     named = re.findall(rf"`((?:{'|'.join(SECTIONS)})\.[a-z_]+)`", page.read_text(encoding="utf-8"))
     assert set(named) - {"model.json", "model.safetensors"} <= known
 

@@ -49,7 +49,15 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'gssc' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        from gssc.extras import missing_extra
+
+        named = missing_extra(error)
+        if named is None:
+            raise
+        raise named from None
     globals()[name] = value  # the next access finds it without coming here
     return value
 

@@ -1,4 +1,4 @@
-"""Optional dependencies: imported late, and missing ones say which extra to install."""
+"""Optional dependencies: imported late, and an error names the extra to install where one is missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,38 @@ from importlib import import_module
 from typing import Any
 
 from gssc.errors import GsscError
+
+# Packages that code imports at its top, by the extra that brings them. `require` names the extra itself.
+EXTRAS = {
+    "fastapi": "serve",
+    "httptools": "serve",
+    "joblib": "data",
+    "matplotlib": "report",
+    "networkx": "bench",
+    "onnx": "export",
+    "onnxruntime": "export",
+    "prometheus_client": "serve",
+    "pyarrow": "tables",
+    "python_multipart": "serve",
+    "sklearn": "data",
+    "torch": "train",
+    "torch_geometric": "bench",
+    "uvicorn": "serve",
+}
+
+
+def missing_extra(error: ModuleNotFoundError) -> GsscError | None:
+    """Return a one-line error that names the extra a missing package belongs to; None if it belongs to none.
+
+    >>> print(missing_extra(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")))
+    torch is not installed: pip install 'gssc[train]'
+    """
+    package = (error.name or "").partition(".")[0]
+    return _not_installed(package, EXTRAS[package]) if package in EXTRAS else None
+
+
+def _not_installed(package: str, extra: str) -> GsscError:
+    return GsscError(f"{package} is not installed: pip install 'gssc[{extra}]'")
 
 
 def require(module: str, extra: str) -> Any:
@@ -20,8 +52,8 @@ def require(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        # Only the package itself being absent is the user's to mend; a broken import inside it is not.
+        # Only the package itself being absent is the user's to fix; a broken import inside it is not.
         top = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != top:
             raise
-        raise GsscError(f"{top} is not installed: pip install 'gssc[{extra}]'") from None
+        raise _not_installed(top, extra) from None

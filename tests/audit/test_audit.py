@@ -104,6 +104,21 @@ def test_a_run_without_a_sparsifier_says_so(graph: Graph, judge, make_run) -> No
     assert read_source(run).notes == ["the run had no sparsifier: no keep probability for any edge"]
 
 
+def test_a_saved_classifier_audits_the_graph_of_its_table(graph: Graph, judge, tmp_path) -> None:
+    judge.save(tmp_path / "classifier")
+    labels = graph.labels.copy()
+    labels[4] = 1
+    noisy = graph.with_(labels=labels, edges=np.concatenate([graph.edges, [[7], [44]]], axis=1))
+    noisy.save(tmp_path / "table.npz")
+    for given in (noisy, tmp_path / "table.npz"):
+        findings = audit_run(tmp_path / "classifier", given)
+        assert findings.edges.nodes[0].tolist() == [7, 44]
+        assert findings.labels.nodes[0].tolist() == [4]
+        assert findings.notes == ["a saved classifier keeps no keep probabilities: edges are scored without them"]
+    with pytest.raises(GsscError, match="the graph has 4 features a node"):
+        audit_run(tmp_path / "classifier", Graph(np.ones((3, 4)), [[0], [1]]))
+
+
 def damage_edges(run, graph) -> None:
     (run / "edges.npz").write_bytes((run / "edges.npz").read_bytes()[:100])
 
@@ -122,7 +137,7 @@ def no_key(run, graph) -> None:
         (damage_edges, "cannot read"),
         (wrong_shape, "do not fit"),
         (no_key, "cannot read"),
-        (lambda run, graph: (run / "config.yaml").unlink(), "is no run folder"),
+        (lambda run, graph: (run / "config.yaml").unlink(), "is a saved classifier, which does not keep its table"),
         (lambda run, graph: (run / "model.json").unlink(), "has no model yet"),
         (lambda run, graph: (run.parent / "graph.npz").unlink(), "graph.npz"),
     ],

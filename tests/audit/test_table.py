@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gssc.audit import DuplicateGroup, Findings, Ranking, write_table
+from gssc.audit import DuplicateGroup, Findings, Ranking, write_review, write_table
 from gssc.audit import table as table_module
 from gssc.graph import Graph
 
@@ -41,3 +41,21 @@ def test_every_finding_is_a_row(findings: Findings, tmp_path: Path, rows_at_a_ti
     assert (unknown["rank"], unknown["keep_probability"], unknown["label"]) == ("2", "", "")
     assert (label["rank"], label["node"], label["label"], label["suggested"]) == ("1", "1", "y, z", "x")
     assert (rows[5]["node"], rows[5]["duplicate_of"]) == ("2", "0")
+
+
+def test_the_review_list_has_what_is_doubted_and_why(findings: Findings, tmp_path: Path) -> None:
+    findings.duplicates.append(DuplicateGroup(np.array([1, 3]), True, conflicting=True, crosses_split=False))
+    findings.edges.score[0] = 0.75
+    assert write_review(tmp_path / "review.csv", findings) == 3
+    with (tmp_path / "review.csv").open(encoding="utf-8", newline="") as file:
+        edge, label, duplicate = csv.DictReader(file)
+    assert (edge["kind"], edge["node"], edge["other"], edge["score"], edge["decision"]) == (
+        "edge",
+        "1",
+        "2",
+        "0.75",
+        "",
+    )
+    assert edge["reason"] == "Predicted as y, z and x."
+    assert (label["node"], label["label"], label["suggested"]) == ("1", "y, z", "x")
+    assert (duplicate["kind"], duplicate["node"], duplicate["other"]) == ("duplicate", "1", "3")

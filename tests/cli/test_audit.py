@@ -43,8 +43,10 @@ def trained(tmp_path_factory) -> Path:
 
 def test_a_page_and_a_summary(trained: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert main(["audit", str(trained / "run"), "--out", str(tmp_path / "audit.html")]) == 0
+    review = tmp_path / "review.csv"
+    assert main(["audit", str(trained / "run"), "--out", str(tmp_path / "audit.html"), "--review", str(review)]) == 0
     shown = capsys.readouterr().out
+    assert f"{len(review.read_text(encoding='utf-8').splitlines()) - 1} rows to review in" in shown
     assert "most doubtful of 39 edges" in shown
     assert "most doubtful of 10 labels" in shown
     assert "[bold]" in shown, "names are not taken for styles"
@@ -81,9 +83,10 @@ def test_an_existing_file_is_kept_unless_told(trained: Path, tmp_path: Path, cap
         (["run", "--out", "audit.pdf"], "must end in one of .html, .csv"),
         (["run", "--out", "nowhere/audit.csv"], "there is no folder"),
         (["run", "--out", "audit.csv", "--top", "0"], "--top is 0"),
+        (["run", "--out", "audit.csv", "--review", "audit.csv"], "--out and --review are both audit.csv"),
         (["run", "--out", "audit.csv", "--seed", "-1"], "--seed is -1"),
         (["run", "--out", "audit.csv", "--graph", "none.npz"], "none.npz"),
-        (["missing", "--out", "audit.csv"], "missing is no run folder"),
+        (["missing", "--out", "audit.csv"], "missing is neither a run folder nor a saved classifier"),
     ],
 )
 def test_what_the_user_can_mend(trained: Path, tmp_path, monkeypatch, capsys, arguments, message: str) -> None:

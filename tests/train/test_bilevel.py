@@ -16,6 +16,7 @@ from torch import Tensor
 from gssc.config import Config
 from gssc.data import csbm
 from gssc.errors import GsscError
+from gssc.features import SparseRows
 from gssc.graph import Graph
 from gssc.result import Result, fit
 from gssc.sparsify.registry import sparsifier_settings
@@ -646,3 +647,26 @@ def test_features_around_zero_survive_the_default_normalisation():
     rows = training.table.all()
     assert rows.abs().max() <= graph.features.max() + 1e-6
     assert ((rows * torch.from_numpy(graph.features)).sum(1) > 0).all()
+
+
+# Other devices -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_matrix])
+def test_ordinary_torch_operations_train_the_same_model_up_to_rounding(stored: Any):
+    graph = GRAPH.with_(features=stored(np.abs(GRAPH.features)))
+    config = settings(train__normalize="row", train__epochs=1, train__warmup_epochs=1, consolidate__epochs=2)
+    fast, plain = BilevelTraining(graph, config), BilevelTraining(graph, config, plain=True)
+    assert not isinstance(plain.table.all(), SparseRows)
+    for _ in fast.epochs():
+        pass
+    for _ in plain.epochs():
+        pass
+    assert torch.allclose(fast.predict_all(), plain.predict_all(), atol=2e-2)
+    assert np.allclose(fast.edge_trust()[1], plain.edge_trust()[1], atol=1e-2)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "gpu"])
+def test_a_device_that_is_not_there_is_refused_in_one_line(device: str):
+    with pytest.raises(GsscError, match=f"^train.device is '{device}', which cannot be used here .*; use cpu$"):
+        BilevelTraining(GRAPH, settings(train__device=device))

@@ -12,7 +12,7 @@ from gssc.audit.findings import Findings, Ranking
 from gssc.audit.labels import doubt_labels, doubt_targets
 from gssc.audit.nodes import duplicate_groups, featureless_nodes, isolated_nodes
 from gssc.audit.source import Source, read_source
-from gssc.deploy import DeployedModel
+from gssc.graph import Graph
 from gssc.trust.pairs import PairEvidence
 from gssc.trust.sketch import feature_sketch, label_width
 
@@ -21,21 +21,21 @@ STAGES = ("reading the run", "asking the model", "comparing edges", "comparing l
 
 def audit_run(
     run: str | Path,
-    graph: str | Path | None = None,
+    graph: str | Path | Graph | None = None,
     *,
     seed: int = 0,
     data_root: str | None = None,
     on_stage: Callable[[str], None] | None = None,
 ) -> Findings:
-    """Rank the edges and training labels of a graph by doubt, with a trained run as the judge.
+    """Rank the edges and training labels of a graph by doubt, judged by a trained model.
 
     Labels of test nodes are never read; those of validation nodes are evidence on training labels, not ranked.
 
     Args:
-        run: folder of a finished run.
-        graph: another graph to audit, ``.npz``; the run's own if left out.
+        run: folder of a finished run, or one written by :meth:`gssc.GSSCClassifier.save`.
+        graph: the graph to audit, or its ``.npz`` file; a run's own if left out. A saved classifier needs one.
         seed: of the random pairs that edges are compared with.
-        data_root: where data files are, see :func:`gssc.data.load_dataset`.
+        data_root: folder with data files, see :func:`gssc.data.load_dataset`.
         on_stage: called with the name of each of :data:`STAGES` as it begins.
     """
     stage = on_stage or (lambda _: None)
@@ -66,13 +66,14 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
     else:
         wide = feature_sketch(graph.features, label_width(graph.num_nodes), seed)
         witnesses = graph.val[graph.labels[graph.val] >= 0]
+        given = source.model_labels()
         labels = doubt_labels(
             graph.train,
-            _model_labels(source, graph.train),
+            given[graph.train],
             evidence.adjacency,
             wide,
             probabilities,
-            (witnesses, _model_labels(source, witnesses)),
+            (witnesses, given[witnesses]),
         )
 
     stage(STAGES[4])
@@ -86,14 +87,5 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
         isolated=isolated_nodes(graph),
         featureless=featureless_nodes(graph.features),
         notes=notes,
+        confidence=None if graph.is_multilabel else probabilities.max(axis=1),
     )
-
-
-def _model_labels(source: Source, nodes: np.ndarray) -> np.ndarray:
-    """Labels of nodes by the model's numbers: another graph may list the same classes in another order."""
-    graph, model = source.graph, source.model
-    return _numbers(model, graph.class_names or tuple(map(str, range(graph.num_classes))))[graph.labels[nodes]]
-
-
-def _numbers(model: DeployedModel, names: tuple[str, ...]) -> np.ndarray:
-    return np.array([model.class_names.index(name) for name in names])

@@ -57,7 +57,7 @@ class Findings:
 
     Args:
         graph: the audited graph.
-        class_names: one a class.
+        class_names: one per class.
         edges: every edge, by doubt.
         labels: every training label, by doubt; evidence ``label`` and ``suggested`` are class numbers.
         predicted: likeliest class of every node by the model, [N]; None for multi-label targets.
@@ -65,6 +65,7 @@ class Findings:
         isolated: nodes without an edge.
         featureless: nodes whose features are all zero.
         notes: what the reader should know.
+        confidence: probability of the predicted class of every node, [N]; None for multi-label targets.
     """
 
     graph: Graph
@@ -76,6 +77,7 @@ class Findings:
     isolated: np.ndarray
     featureless: np.ndarray
     notes: list[str] = field(default_factory=list)
+    confidence: np.ndarray | None = None
 
     def node_name(self, node: int) -> str:
         """What the user calls a node: its id, or its number where there are no ids."""

@@ -2,34 +2,59 @@
 
 from __future__ import annotations
 
+import json
 import math
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gssc.audit.columns import Column, edge_columns, group_columns, label_columns, node_list
+from gssc.audit.columns import group_columns, node_list
+from gssc.audit.details import Details
 from gssc.audit.findings import Findings
+from gssc.audit.reasons import EDGE_EVIDENCE, LABEL_EVIDENCE, edge_evidence, edge_reasons, label_reasons, share_below
 from gssc.files import atomic_write
 
 BINS = 20
 NODES_OF_A_GROUP = 20
 
 EDGE_TEXT = """\
-The score runs from 0 to 1: the chance that a pair with this evidence was drawn at random and is no edge of the graph,
-moved by the sparsifier's keep probability as far as that goes along with the rest. The evidence is taken as if the edge
-were not there; the model's own agreement and embedding, which training on the edge has raised, are shown and not
-used."""
+An edge is doubtful when its two ends have less in common than connected nodes of this graph usually have: other
+features, other surroundings, no neighbours in common. The bars compare an edge with all edges of the graph: a bar is
+filled as far as other edges have less of it, so an empty bar speaks against the edge. Choose a row to see both ends,
+their features and their neighbours."""
+EDGE_FORMULA = """\
+The score runs from 0 (trusted) to 1 (doubted). A logistic regression learns from the graph itself to tell its edges
+from as many random pairs of nodes; the score is the probability that a pair with this evidence is a random pair. The
+sparsifier's keep probability then moves it, as far as that agrees with the rest. Evidence is computed as if the edge
+did not exist, and an edge is scored by a regression that was fitted without it. The model's own agreement and embedding
+are in the CSV file but not in the score: training on an edge raises them, right or wrong."""
 LABEL_TEXT = """\
-The score runs from 0 to 1: the chance of the best other class ("suggested"), if it is that or the given one. Three
-opinions count: class means of the other labelled nodes, validation nodes among them ("held out"), a regression on the
-same nodes ("regression"), and class means of all nodes but training ones, as the model classifies them ("model
-classes"). The number below an opinion is the probability it gives to the label as it stands.
-What the model says of the node and its neighbours is shown and not used: training on the label has moved it."""
-TARGET_TEXT = """\
-The score runs from 0 to 1: the mean distance of a node's known targets from what model and neighbourhood say."""
+A training label is doubtful when the node looks like nodes of another class. Each bar is one opinion that was formed
+without this label: the probability it gives to the label as it stands. An empty bar speaks against the label; the
+suggested class is the one that fits best instead. Choose a row to see the node, its features and its neighbours."""
+LABEL_FORMULA = """\
+The score runs from 0 (trusted) to 1 (doubted). Three opinions count equally: class means of the other labelled nodes,
+a regression on the same nodes, and class means of the unlabelled nodes as the model classifies them. Their geometric
+mean gives a probability to each class; the score is p(suggested) / (p(suggested) + p(label)). The last two bars, the
+model's opinion of the neighbours and of the node itself, are shown but not used: training on the label has moved
+them."""
+TARGET_TEXT = "A node's targets are doubtful when they differ from what the model predicts for it and its neighbours."
+TARGET_FORMULA = "The score is the mean distance of the known targets from both predictions, from 0 to 1."
+
+
+class Bar(NamedTuple):
+    """A number drawn as a bar: its value, the filled share, and what a reader is told about it."""
+
+    value: float
+    share: float
+    note: str
+
+
+Cell = str | int | Bar
 
 
 def write_page(path: str | Path, findings: Findings, top: int = 200) -> None:
@@ -45,78 +70,164 @@ def write_page(path: str | Path, findings: Findings, top: int = 200) -> None:
 
 
 def page(findings: Findings, top: int = 200) -> str:
-    """The page as text."""
-    graph = findings.graph
+    """Return the page as text."""
+    graph, edges, labels = findings.graph, findings.edges, findings.labels
     template = Template(files("gssc.audit").joinpath("page.html").read_text(encoding="utf-8"))
-    conflicts = sum(group.conflicting for group in findings.duplicates)
     counts = {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
-        "edges with a score above one half": int((findings.edges.score > 0.5).sum()),
-        "training labels": len(findings.labels),
-        "labels with a score above one half": int((findings.labels.score > 0.5).sum()),
+        "edges with a score above 0.5": int((edges.score > 0.5).sum()),
+        "training labels": len(labels),
+        "labels with a score above 0.5": int((labels.score > 0.5).sum()),
         "groups of duplicates": len(findings.duplicates),
-        "groups with conflicting labels": conflicts,
+        "groups with conflicting labels": sum(group.conflicting for group in findings.duplicates),
         "isolated nodes": len(findings.isolated),
-        "nodes without a feature": len(findings.featureless),
+        "nodes without features": len(findings.featureless),
     }
-    numbers = "".join(f"<li><b>{value:,}</b> {escape(name)}</li>" for name, value in counts.items())
-    notes = "".join(f"<li>{escape(note)}</li>" for note in findings.notes)
-    groups = findings.duplicates[:top]
+    label_text = (TARGET_TEXT, TARGET_FORMULA) if graph.is_multilabel else (LABEL_TEXT, LABEL_FORMULA)
     return template.substitute(
         title=escape(f"Audit of {graph.name}"),
-        subtitle="The most doubtful first. A high score is a reason to look, not a proof. Click a column to sort.",
-        numbers=numbers,
-        notes=f'<ul class="notes">{notes}</ul>' if notes else "",
-        edges=_ranked(findings.edges.score, edge_columns(findings, 0, top, features=True), EDGE_TEXT, "edges"),
-        labels=_ranked(
-            findings.labels.score,
-            label_columns(findings, 0, top, features=True),
-            TARGET_TEXT if graph.is_multilabel else LABEL_TEXT,
-            "labels",
-        ),
-        duplicates=_table(group_columns(findings, groups, NODES_OF_A_GROUP)) + _left_out(len(findings.duplicates), top)
-        if groups
-        else "<p>None.</p>",
-        isolated=_nodes("Nodes without an edge", findings, findings.isolated, top)
-        + _nodes("Nodes without a feature", findings, findings.featureless, top),
+        numbers="".join(f"<li><b>{value:,}</b> {escape(name)}</li>" for name, value in counts.items()),
+        notes=_listed(findings.notes),
+        edges=_section("edges", edges.score, *edge_rows(findings, top), EDGE_TEXT, EDGE_FORMULA),
+        labels=_section("labels", labels.score, *label_rows(findings, top), *label_text),
+        duplicates=_duplicates(findings, top),
+        isolated=_nodes("Nodes without edges", findings, findings.isolated, top)
+        + _nodes("Nodes without features", findings, findings.featureless, top),
+        data=_json(page_data(findings, top)),
     )
 
 
-def _ranked(scores: np.ndarray, columns: list[Column], text: str, what: str) -> str:
+def page_data(findings: Findings, top: int) -> dict[str, Any]:
+    """Return what the page shows once a row is chosen: details and a reason for every edge and label in it."""
+    details = Details(findings)
+    edge_nodes, label_nodes = findings.edges.nodes[:top].tolist(), findings.labels.nodes[:top].tolist()
+    return {
+        "name": findings.graph.name,
+        "classes": list(findings.class_names),
+        "edges": [
+            {**details.pair(*nodes), "reason": reason}
+            for nodes, reason in zip(edge_nodes, edge_reasons(findings, top), strict=True)
+        ],
+        "labels": [
+            {**details.single(nodes[0]), "reason": reason}
+            for nodes, reason in zip(label_nodes, label_reasons(findings, top), strict=True)
+        ],
+    }
+
+
+def edge_rows(findings: Findings, top: int) -> tuple[list[str], list[list[Cell]]]:
+    """Return the heads and cells of the table of edges."""
+    ranking, evidence = findings.edges, edge_evidence(findings.edges)
+    shares = {name: share_below(values, values[:top]) for name, values in evidence.items()}
+    heads = ["#", "node", "other", *(["predicted"] if findings.predicted is not None else []), "score"]
+    rows: list[list[Cell]] = []
+    for row, (first, second) in enumerate(ranking.nodes[:top].tolist()):
+        cells: list[Cell] = [row + 1, findings.node_name(first), findings.node_name(second)]
+        if findings.predicted is not None:
+            classes = [findings.class_names[findings.predicted[node]] for node in (first, second)]
+            cells.append(classes[0] if classes[0] == classes[1] else " / ".join(classes))
+        cells.append(_score(ranking.score[row]))
+        for name, values in evidence.items():
+            value, share = float(values[row]), float(shares[name][row])
+            cells.append(Bar(value, share, f"{value:.3f}, more than on {share:.0%} of edges"))
+        rows.append(cells)
+    return heads + [EDGE_EVIDENCE[name] for name in evidence], rows
+
+
+def label_rows(findings: Findings, top: int) -> tuple[list[str], list[list[Cell]]]:
+    """Return the heads and cells of the table of labels."""
+    ranking = findings.labels
+    opinions = [name for name in LABEL_EVIDENCE if name in ranking.evidence]
+    named = [name for name in ("label", "suggested") if name in ranking.evidence]
+    rows: list[list[Cell]] = []
+    for row, (node,) in enumerate(ranking.nodes[:top].tolist()):
+        cells: list[Cell] = [row + 1, findings.node_name(node)]
+        cells += [findings.class_names[int(ranking.evidence[name][row])] for name in named]
+        cells.append(_score(ranking.score[row]))
+        for name in opinions:
+            value = float(ranking.evidence[name][row])
+            cells.append(Bar(value, value, f"{value:.3f}"))
+        rows.append(cells)
+    return ["#", "node", *named, "score", *(LABEL_EVIDENCE[name][0] for name in opinions)], rows
+
+
+def _score(value: float) -> Bar:
+    return Bar(float(value), float(value), f"{value:.3f}")
+
+
+def _section(what: str, scores: np.ndarray, heads: list[str], rows: list[list[Cell]], text: str, formula: str) -> str:
     if not len(scores):
         return "<p>None.</p>"
-    shown = len(columns[0].values)
-    left_out = _left_out(len(scores), shown)
-    return f"<p>{escape(text)}</p>{histogram(scores, what)}{_table(columns)}{left_out}"
+    more = f"<p>{len(scores) - len(rows):,} more; --out audit.csv has them all.</p>" if len(scores) > len(rows) else ""
+    return (
+        f"<p>{escape(text)}</p>"
+        f"<details><summary>How the score is computed</summary><p>{escape(formula)}</p></details>"
+        f"{histogram(scores, what)}"
+        f'<p class="tools"><label>Filter <input type="search" data-for="{what}"></label> '
+        f'<button type="button" data-download="{what}">Download as CSV</button> <output></output></p>'
+        f"{_table(heads, rows, what)}{more}"
+    )
 
 
-def _left_out(count: int, shown: int) -> str:
-    return f"<p>{count - shown:,} more; --out audit.csv has them all.</p>" if count > shown else ""
-
-
-def _table(columns: list[Column]) -> str:
+def _table(heads: list[str], rows: list[list[Cell]], what: str = "") -> str:
+    """Return a table; one with a name has rows that open."""
+    kinds = [_kind(cell, name) for cell, name in zip(rows[0], heads, strict=True)]
     head = "".join(
-        f'<th{_kind(column)} scope="col"><button type="button">{escape(column.name.replace("_", " "))}</button></th>'
-        for column in columns
+        f'<th class="{kind}" scope="col"><button type="button">{escape(name)}</button></th>'
+        for name, kind in zip(heads, kinds, strict=True)
     )
-    rows = (
-        "<tr>" + "".join(_cell(column, row) for column in columns) + "</tr>" for row in range(len(columns[0].values))
+    body = []
+    for number, row in enumerate(rows):
+        cells = [_cell(cell, name) for cell, name in zip(row, heads, strict=True)]
+        if what:
+            opener = f'<button type="button" class="open" aria-expanded="false">{row[0]}</button>'
+            cells[0] = f'<td class="number" data-value="{row[0]}">{opener}</td>'
+        body.append(f'<tr data-row="{number}">{"".join(cells)}</tr>')
+    named = f' data-kind="{what}"' if what else ""
+    return (
+        f'<div class="scroll"><table{named}><thead><tr>{head}</tr></thead><tbody>\n'
+        + "\n".join(body)
+        + "\n</tbody></table></div>"
     )
-    body = "\n".join(rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
-def _kind(column: Column) -> str:
-    return ' class="number"' if column.numeric else ""
+def _kind(cell: Cell, name: str) -> str:
+    if isinstance(cell, Bar):
+        return "bars score" if name == "score" else "bars"
+    return "number" if isinstance(cell, int) else "text"
 
 
-def _cell(column: Column, row: int) -> str:
-    value = column.values[row]
-    if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
-    shown = "unknown" if math.isnan(value) else f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
-    return f'<td class="number" data-value="{value}">{shown}</td>'
+def _cell(cell: Cell, name: str) -> str:
+    if isinstance(cell, str):
+        return f'<td title="{escape(cell)}">{escape(cell)}</td>'
+    if isinstance(cell, int):
+        return f'<td class="number" data-value="{cell}">{cell:,}</td>'
+    note = "unknown" if math.isnan(cell.value) else cell.note
+    width = 0 if math.isnan(cell.share) else cell.share
+    shown = f"<b>{note}</b>" if name == "score" else f'<span class="unseen">{note}</span>'
+    bar = f'<i style="--share:{width:.3f}"></i>'
+    title = escape(f"{name}: {note}")
+    return f'<td class="{_kind(cell, name)}" data-value="{cell.value:.6g}" title="{title}">{bar}{shown}</td>'
+
+
+def _duplicates(findings: Findings, top: int) -> str:
+    groups = findings.duplicates[:top]
+    if not groups:
+        return "<p>None.</p>"
+    columns = group_columns(findings, groups, NODES_OF_A_GROUP)
+    heads = [column.name.replace("_", " ") for column in columns]
+    rows: list[list[Cell]] = [
+        [value if isinstance(value, str) else int(value) for value in row]
+        for row in zip(*(column.values for column in columns), strict=True)
+    ]
+    left = len(findings.duplicates) - len(groups)
+    return _table(heads, rows) + (f"<p>{left:,} more; --out audit.csv has them all.</p>" if left else "")
+
+
+def _listed(notes: list[str]) -> str:
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f'<ul class="notes">{items}</ul>' if items else ""
 
 
 def _nodes(title: str, findings: Findings, nodes: np.ndarray, most: int) -> str:
@@ -124,10 +235,15 @@ def _nodes(title: str, findings: Findings, nodes: np.ndarray, most: int) -> str:
     return f"<details><summary>{title}: {len(nodes):,}</summary><p>{named}</p></details>"
 
 
+def _json(value: Any) -> str:
+    """Return JSON that cannot end the script element it stands in."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+
+
 def histogram(scores: np.ndarray, what: str) -> str:
-    """How the scores are spread, as a drawing with a bar for each of twenty steps."""
+    """Return a drawing of how the scores are distributed, with a bar for each of twenty steps."""
     counts, _ = np.histogram(scores, bins=BINS, range=(0, 1))
-    width, height, tallest = 24, 120, max(int(counts.max()), 1)
+    width, height, tallest = 24, 90, max(int(counts.max()), 1)
     bars = []
     for place, count in enumerate(counts.tolist()):
         tall = height * count / tallest
@@ -139,11 +255,12 @@ def histogram(scores: np.ndarray, what: str) -> str:
             middle, above = (place + 0.5) * width, height - tall + 10
             bars.append(f'<text x="{middle}" y="{above:.1f}" text-anchor="middle">{_short(count)}</text>')
     axis = "".join(
-        f'<text x="{share * BINS * width}" y="{height + 28}" text-anchor="{anchor}">{share:g}</text>'
-        for share, anchor in ((0, "start"), (0.5, "middle"), (1, "end"))
+        f'<text x="{share * BINS * width}" y="{height + 28}" text-anchor="{anchor}">{text}</text>'
+        for share, anchor, text in ((0, "start", "0 trusted"), (0.5, "middle", "0.5"), (1, "end", "1 doubted"))
     )
     size = f'viewBox="0 0 {BINS * width} {height + 34}" width="{BINS * width}"'
-    return f'<svg {size} role="img" aria-label="How many {what} have which score">{"".join(bars)}{axis}</svg>'
+    name = f"Number of {what} by score"
+    return f'<svg class="histogram" {size} role="img" aria-label="{name}">{"".join(bars)}{axis}</svg>'
 
 
 def _short(count: int) -> str:

@@ -1,4 +1,4 @@
-"""A run folder as the audit needs it: the model, the graph, and the sparsifier's trust in its edges."""
+"""What is audited or plotted, read from a folder: the model, the graph, and the sparsifier's trust in its edges."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gssc.trust.pairs import edge_numbers
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What is audited, and by what.
+    """A graph, and the model that judges it.
 
     Args:
         graph: the audited graph.
-        model: the deployed MLP of the run.
-        keep_probability: the sparsifier's trust in each edge [E], NaN for edges it never saw; None if nothing is known.
-        notes: what is missing.
+        model: the deployed MLP of the run or classifier.
+        keep_probability: of each edge by the sparsifier [E], NaN for edges it never saw; None if nothing is known.
+        notes: what is missing, one line each.
     """
 
     graph: Graph
@@ -35,30 +35,44 @@ class Source:
     keep_probability: np.ndarray | None
     notes: list[str] = field(default_factory=list)
 
+    def model_labels(self) -> np.ndarray:
+        """Return the label of every node by the model's class numbers, -1 where unknown, [N].
 
-def read_source(run: str | Path, graph: str | Path | None = None, data_root: str | None = None) -> Source:
-    """Read a finished run, and another graph to audit in place of its own.
+        Another graph may list the same classes in another order.
+        """
+        graph = self.graph
+        names = graph.class_names or tuple(map(str, range(graph.num_classes)))
+        numbers = np.array([*(self.model.class_names.index(name) for name in names), -1])
+        return numbers[graph.labels]
+
+
+def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_root: str | None = None) -> Source:
+    """Read a finished run or a saved classifier, and the graph to audit.
 
     Args:
-        run: run folder.
-        graph: ``.npz`` of a graph with the same feature columns and classes; the run's own graph if left out.
-        data_root: where data files are, see :func:`gssc.data.load_dataset`.
+        run: run folder, or a folder written by :meth:`gssc.GSSCClassifier.save`.
+        graph: a graph with the same feature columns and classes, or its ``.npz`` file. A run's own graph if left out; a
+            saved classifier does not keep its table, so there it is needed.
+        data_root: folder with data files, see :func:`gssc.data.load_dataset`.
     """
     folder = Path(run)
-    if not (folder / "config.yaml").is_file():
-        raise GsscError(f"{folder} is no run folder: it has no config.yaml; gssc train makes one")
-    if not (folder / "model.json").is_file():
+    has_config, has_model = ((folder / name).is_file() for name in ("config.yaml", "model.json"))
+    if not (has_config or has_model):
+        raise GsscError(f"{folder} is neither a run folder nor a saved classifier: it has no config.yaml or model.json")
+    if not has_model and (folder / "metrics.json").is_file():
+        raise GsscError(f"{folder} holds no model that predicts from feature rows alone: its model needs the graph")
+    if not has_model:
         raise GsscError(f"{folder} has no model yet: finish the run with gssc train --out {folder} --resume")
     model = DeployedModel.load(folder)
+    given = Graph.load(graph) if isinstance(graph, str | Path) else graph
+    where = graph if isinstance(graph, str | Path) else folder if graph is None else "the graph"
+    if not has_config:
+        return _of_classifier(folder, model, given, where)
     config = parse_config(read_settings(folder / "config.yaml"))
     notes: list[str] = []
-    if graph is None:
-        audited = load_graph(config.data, data_root)
-        names_nodes_alike = True
-    else:
-        audited = Graph.load(graph)
-        names_nodes_alike = _same_nodes(audited, config.data, data_root)
-    _check(audited, model, graph or folder)
+    audited = load_graph(config.data, data_root) if given is None else given
+    names_nodes_alike = given is None or _same_nodes(audited, config.data, data_root)
+    _check(audited, model, where)
     trust = None
     if not names_nodes_alike:
         notes.append(
@@ -74,6 +88,16 @@ def read_source(run: str | Path, graph: str | Path | None = None, data_root: str
         if unseen := int(np.isnan(trust).sum()):
             notes.append(f"the sparsifier never saw {unseen:,} of {audited.num_edges:,} edges: scored without it")
     return Source(audited, model, trust, notes)
+
+
+def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, where: str | Path) -> Source:
+    if graph is None:
+        raise GsscError(
+            f"{folder} is a saved classifier, which does not keep its table: "
+            "give the graph of the table with --graph FILE.npz"
+        )
+    _check(graph, model, where)
+    return Source(graph, model, None, ["a saved classifier keeps no keep probabilities: edges are scored without them"])
 
 
 def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""The audit as one CSV file with a row for every edge, label, duplicate and isolated or empty node."""
+"""The audit as CSV: one file with everything that was found, and a short one with what to review."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 
 from gssc.audit.columns import Column, Value, edge_columns, label_columns
 from gssc.audit.findings import Findings
+from gssc.audit.reasons import edge_reasons, label_reasons
 from gssc.files import atomic_write
 
 ROWS_AT_A_TIME = 65_536
 FIRST = ("kind", "rank", "node", "other", "score")
+REVIEW = ("kind", "node", "other", "score", "label", "suggested", "reason", "decision")
+DOUBTED = 0.5
 
 
 def write_table(path: str | Path, findings: Findings) -> None:
@@ -34,6 +37,45 @@ def write_table(path: str | Path, findings: Findings) -> None:
             for start in range(0, len(ranking), ROWS_AT_A_TIME):
                 writer.writerows(_rows(kind, make(findings, start, start + ROWS_AT_A_TIME)))
         writer.writerows(_node_rows(findings))
+
+
+def write_review(path: str | Path, findings: Findings, top: int = 200) -> int:
+    """Write what to review: edges and labels with a score above 0.5, and duplicates whose labels conflict.
+
+    Each row has the reason in words and an empty column ``decision`` to fill in. Returns the number of rows.
+
+    Args:
+        path: of the CSV file, written whole or not at all.
+        findings: of the audit.
+        top: rows of each kind at most.
+    """
+    rows = [*_review_rows(findings, top)]
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, REVIEW, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+    return len(rows)
+
+
+def _review_rows(findings: Findings, top: int) -> Iterator[dict[str, Any]]:
+    for kind, ranking, reasons in (
+        ("edge", findings.edges, edge_reasons),
+        ("label", findings.labels, label_reasons),
+    ):
+        count = min(int((ranking.score > DOUBTED).sum()), top)
+        for row, reason in enumerate(reasons(findings, count)):
+            ends = [findings.node_name(node) for node in ranking.nodes[row].tolist()]
+            classes: dict[str, str] = {
+                name: findings.class_names[int(ranking.evidence[name][row])]
+                for name in ("label", "suggested")
+                if name in ranking.evidence
+            }
+            named = dict(zip(("node", "other"), ends, strict=False))
+            yield {"kind": kind, **named, "score": _shown(float(ranking.score[row])), **classes, "reason": reason}
+    for group in [group for group in findings.duplicates if group.conflicting][:top]:
+        first, second, *_ = (findings.node_name(node) for node in group.nodes.tolist())
+        reason = f"{len(group.nodes)} nodes with (nearly) the same features have different training labels."
+        yield {"kind": "duplicate", "node": first, "other": second, "reason": reason}
 
 
 def _rows(kind: str, columns: list[Column]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""``gssc audit``: a run in, the edges and labels to doubt out."""
+"""``gssc audit``: a trained model in, the edges and labels to doubt out."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ EXAMPLES = """\
 examples:
   gssc audit runs/cora --out audit.html                     a page to read, worst first
   gssc audit runs/cora --out audit.csv                      every edge and training label, with all evidence
+  gssc audit runs/cora --out audit.html --review review.csv a list to work through, with a column for decisions
   gssc audit runs/mine --graph newer.npz --out audit.html   another graph, judged by the same model
   gssc audit runs/bbbp --out labels.csv                     training labels of molecules
+  gssc audit my_classifier --graph table.npz --out audit.html   a saved GSSCClassifier and the graph of its table
 
 Edges are ranked by how much they look like pairs drawn at random (features, neighbourhoods, the model's embedding,
 common neighbours) and by the sparsifier's keep probability; training labels by how far class means and a regression on
@@ -35,10 +37,11 @@ TERMINAL_COLUMNS = {
 
 def add_arguments(parser: Any) -> None:
     """The options of the command."""
-    parser.add_argument("run", type=str, help="folder of a finished run")
+    parser.add_argument("run", type=str, help="folder of a finished run, or of a saved classifier")
     parser.add_argument("--out", type=str, required=True, help="where the findings go: .html or .csv")
-    parser.add_argument("--graph", type=str, help="another graph to audit, .npz, with the same feature columns")
-    parser.add_argument("--top", type=int, default=200, help="rows of each table in the page")
+    parser.add_argument("--graph", type=str, help="the graph to audit, .npz, if not the run's own")
+    parser.add_argument("--review", type=str, help="also write a .csv of what to review, with the reason in words")
+    parser.add_argument("--top", type=int, default=200, help="rows of each kind in the page and in the review list")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random pairs edges are compared with")
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
@@ -52,13 +55,16 @@ def run(args: Any) -> None:
         audit_molecules(args)
         return
     out = check_output(args.out, SUFFIXES, args.overwrite)
+    review = None if args.review is None else check_output(args.review, (".csv",), args.overwrite)
+    if review is not None and review.absolute() == out.absolute():
+        raise GsscError(f"--out and --review are both {out}: give them different names")
     if args.top < 1:
         raise GsscError(f"--top is {args.top}; it must be at least 1")
     if args.seed < 0:
         raise GsscError(f"--seed is {args.seed}; it must not be negative")
     from rich.console import Console
 
-    from gssc.audit import audit_run, write_page, write_table
+    from gssc.audit import audit_run, write_page, write_review, write_table
 
     started = time.perf_counter()
     with Console(stderr=True).status("starting") as status:
@@ -74,7 +80,9 @@ def run(args: Any) -> None:
             write_table(out, findings)
         else:
             write_page(out, findings, args.top)
-    show(findings, f"{time.perf_counter() - started:.1f} s, written to {out}")
+        rows = None if review is None else write_review(review, findings, args.top)
+    reviewed = "" if review is None else f"; {rows:,} rows to review in {review}"
+    show(findings, f"{time.perf_counter() - started:.1f} s, written to {out}{reviewed}")
 
 
 def show(findings: Findings, caption: str) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from gssc import __version__
 from gssc.errors import GsscError
+from gssc.extras import missing_extra
 from gssc.names import nearest
 
 EXIT_USER_ERROR = 2
@@ -35,6 +36,7 @@ COMMANDS = {
     "predict": Command("gssc.cli.predict", "classify feature rows with a trained model; needs no graph"),
     "export": Command("gssc.cli.export", "write a trained model as ONNX, for NumPy alone or for torch, with its card"),
     "audit": Command("gssc.cli.audit", "rank the edges and training labels of a graph by how doubtful they are"),
+    "plot": Command("gssc.cli.plot", "draw learning curves, errors, calibration, embeddings and edges of a run"),
     "bench": Command("gssc.cli.bench", "compare models, sparsifiers and noise, with every run kept in a store"),
     "score": Command("gssc.cli.score", "classify the rows of Parquet or CSV files of any size, in parallel, resumable"),
     "tune": Command("gssc.cli.tune", "search settings by validation score, never by test labels"),
@@ -71,6 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except GsscError as error:
         return _complain(str(error))
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        return _complain(str(missing))
     except BrokenPipeError:
         # The reader of our output (`gssc data list | head`) has left; there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

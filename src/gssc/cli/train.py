@@ -51,6 +51,7 @@ SHORTHANDS = {
     "split": ("data", "split"),
     "setting": ("data", "setting"),
     "seed": ("train", "seed"),
+    "device": ("train", "device"),
 }
 
 
@@ -65,11 +66,19 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
     parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
     parser.add_argument("--seed", type=int, help="seed of the run")
+    parser.add_argument(
+        "--device", type=str, help="cpu, cuda, mps, ...; GSSC only, and exact results are those of a cpu"
+    )
     parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
+    add_settings(parser, arguments)
+
+
+def add_settings(parser: Any, arguments: Sequence[str]) -> None:
+    """One option per setting of the model and the sparsifier that the arguments name."""
     model = named("model", arguments) or DEFAULT_MODEL
     for name, section in sections(config_class(model), model, named("sparsifier", arguments)).items():
         parser.add_argument(f"--{name}", type=section)

@@ -9,9 +9,10 @@ from typing import Any
 
 import yaml
 
-from gssc.config import RunConfig, Settings, parse_config
+from gssc.config import RunConfig, parse_config
 from gssc.errors import GsscError
 from gssc.names import nearest
+from gssc.settings import Settings
 
 RANGE = re.compile(r"(?P<low>[^.,]*(?:\.\d+)?[^.,]*)\.\.(?P<high>[^,:]+)(?P<log>:log)?")
 # The data are what a search is about, and a lucky seed is no setting.

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from gssc.config import RunConfig, Settings, parse_config
+from gssc.config import RunConfig, parse_config
 from gssc.errors import GsscError
 from gssc.evaluate.blind import without_test_labels
 from gssc.evaluate.claims import is_gone, this_process
@@ -29,6 +29,7 @@ from gssc.files import atomic_write
 from gssc.graph import Graph
 from gssc.result import fit
 from gssc.run import fingerprint, load_graph
+from gssc.settings import Settings
 
 FIRST_SEED = 100  # results are reported on seeds from 0 on: none of those takes part in the choice
 STUDY, RECIPE = "study.sqlite", "recipe.yaml"

@@ -1,0 +1,101 @@
+"""Findings in words: how unusual the evidence of an edge or a label is, for people who have not read the formula."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gssc.audit.findings import Findings, Ranking
+
+# What people call the evidence of an edge.
+EDGE_EVIDENCE = {
+    "features": "features",
+    "neighbourhood_features": "neighbours' features",
+    "neighbourhood_embedding": "neighbours' embedding",
+    "common_neighbours": "common neighbours",
+    "keep_probability": "kept by sparsifier",
+}
+# What people call the opinions on a label, in a table and in a sentence.
+LABEL_EVIDENCE = {
+    "held_out": ("other labels", "the other labelled nodes"),
+    "regression": ("regression", "a regression on the other labels"),
+    "model_classes": ("unlabelled nodes", "the unlabelled nodes"),
+    "neighbourhood": ("neighbours", "the model's predictions of its neighbours"),
+    "model": ("model", "the model's prediction"),
+}
+LABEL_OPINIONS = ("held_out", "regression", "model_classes")
+UNUSUAL = 0.75  # evidence is mentioned when it is lower than on this share of edges
+
+
+def share_below(values: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Return the share of `values` below each of `of`, from 0 to 1; NaN stays NaN and does not count.
+
+    >>> share_below(np.array([0.1, 0.2, 0.2, 0.9]), np.array([0.1, 0.2, 0.9])).tolist()
+    [0.0, 0.25, 0.75]
+    """
+    known = np.sort(values[~np.isnan(values)])
+    return np.where(np.isnan(of), np.nan, np.searchsorted(known, of) / max(len(known), 1))
+
+
+def edge_evidence(ranking: Ranking) -> dict[str, np.ndarray]:
+    """Return the evidence of a ranking of edges that people are shown, by its name in :data:`EDGE_EVIDENCE`."""
+    return {name: ranking.evidence[name] for name in EDGE_EVIDENCE if name in ranking.evidence}
+
+
+def edge_reasons(findings: Findings, stop: int) -> list[str]:
+    """Return one sentence per edge for the first edges: what is unusual about them."""
+    ranking = findings.edges
+    # Share of edges with more of it: less than this edge has is the opposite side of the ranking.
+    above = {name: share_below(-values, -values[:stop]) for name, values in edge_evidence(ranking).items()}
+    sentences = []
+    for row in range(min(stop, len(ranking))):
+        low = {name: _percent(shares[row]) for name, shares in above.items() if shares[row] >= UNUSUAL}
+        kept = low.pop("keep_probability", None)
+        said = []
+        if "common_neighbours" in above and ranking.evidence["common_neighbours"][row] == 0:
+            low.pop("common_neighbours", None)
+            said.append("no common neighbour")
+        if low:
+            compared = [f"{EDGE_EVIDENCE[name]} ({share})" for name, share in low.items()]
+            said.append(f"less in common than most edges: {_listed(compared)}")
+        if kept:
+            said.append(f"the sparsifier trusts {kept} of edges more")
+        if findings.predicted is not None:
+            first, second = (findings.class_names[findings.predicted[node]] for node in ranking.nodes[row])
+            said += [f"predicted as {first} and {second}"] if first != second else []
+        sentences.append(_sentence("; ".join(said) or "nothing stands out on its own: all evidence together is weak"))
+    return sentences
+
+
+def label_reasons(findings: Findings, stop: int) -> list[str]:
+    """Return one sentence per label for the first labels: what speaks against them."""
+    ranking = findings.labels
+    if "label" not in ranking.evidence:
+        scores = ranking.score[:stop].tolist()
+        return [f"Targets differ from the predictions by {score:.0%} on average." for score in scores]
+    sentences = []
+    for row in range(min(stop, len(ranking))):
+        label, suggested = (findings.class_names[int(ranking.evidence[name][row])] for name in ("label", "suggested"))
+        opinions = [name for name in LABEL_OPINIONS if name in ranking.evidence]
+        against = [LABEL_EVIDENCE[name][1] for name in opinions if ranking.evidence[name][row] < 0.5]
+        if against:
+            sentences.append(f"Labelled {label}; against it: {_listed(against)}. {suggested} fits best.")
+        else:
+            sentences.append(f"Labelled {label}, and every comparison agrees. {suggested} comes next.")
+    return sentences
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share < 0.995 else "over 99%"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
+
+
+def _listed(parts: list[str]) -> str:
+    """Join words as a sentence does.
+
+    >>> _listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))

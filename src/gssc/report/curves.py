@@ -1,0 +1,162 @@
+"""What changes from epoch to epoch: losses, scores, edges kept and their homophily."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gssc.errors import GsscError
+from gssc.report.style import new_axes, soft_colour
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Epochs = Mapping[str, np.ndarray]
+
+LOSSES = ("smoothness_loss", "classification_loss", "center_loss", "sparsifier_loss")
+TITLE_PAD = 18  # points; leaves room for the names of the phases
+PARTS = {"train": "training", "val": "validation", "test": "test"}
+
+
+def read_epochs(folder: str | Path) -> dict[str, np.ndarray]:
+    """Read ``metrics.jsonl`` of a run folder as one array per quantity, each with a value per epoch."""
+    path = Path(folder) / "metrics.jsonl"
+    try:
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise GsscError(f"{path} is missing: only folders written by gssc train have one") from None
+    except ValueError as error:
+        raise GsscError(f"{path} is damaged: {error}; train the run again") from None
+    if not records:
+        raise GsscError(f"{path} is empty: no epoch has ended yet")
+    return epoch_columns(records)
+
+
+def epoch_columns(records: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """Turn one dict per epoch, such as ``GSSCClassifier.history_``, into one array per quantity.
+
+    >>> epoch_columns([{"epoch": 0, "val_loss": 0.5}, {"epoch": 1, "val_loss": None}])
+    {'epoch': array([0., 1.]), 'val_loss': array([0.5, nan])}
+    """
+    records = list(records)
+    columns = {}
+    for name in dict.fromkeys(name for record in records for name in record):
+        values = [record.get(name) for record in records]
+        if any(isinstance(value, str) for value in values):
+            columns[name] = np.array([str(value) for value in values])
+        else:
+            columns[name] = np.array([np.nan if value is None else value for value in values], dtype=float)
+    return columns
+
+
+def learning_curves(
+    epochs: Epochs, axes: Sequence[Axes] | None = None, *, kept: int | None = None, metric: str = "accuracy"
+) -> Sequence[Axes]:
+    """Draw scores and losses against the epoch, with the phases of training shaded.
+
+    Args:
+        epochs: one array per quantity, see :func:`read_epochs` and :func:`epoch_columns`.
+        axes: two axes to draw on, scores first; a new figure if left out.
+        kept: the epoch whose weights were kept, which is marked.
+        metric: name of the score, for the axis.
+    """
+    above, below = new_axes(2, height=5.6, shares=(3, 2)) if axes is None else axes
+    at = epochs["epoch"]
+    for part, name in PARTS.items():
+        column = epochs.get(f"{part}_score", epochs.get(f"{part}_accuracy"))
+        if column is not None and np.isfinite(column).any():
+            above.plot(at, column, label=name, linestyle="--" if part == "test" else "-")
+    _mark_kept(above, epochs, kept)
+    above.set_ylabel(metric.replace("_", " "))
+    above.set_title("Learning curves", pad=TITLE_PAD)
+    _legend(above)
+    for name in LOSSES:
+        column = epochs.get(name)
+        if column is not None and np.any(column):
+            # A loss that a phase does not have is recorded as 0: leave a gap there.
+            below.plot(at, np.where(column == 0, np.nan, column), label=name.removesuffix("_loss"))
+    below.set_ylabel("loss")
+    below.set_xlabel("epoch")
+    _legend(below)
+    for drawn in (above, below):
+        _shade_phases(drawn, epochs, named=drawn is above)
+    return above, below
+
+
+def edge_curves(epochs: Epochs, total: int | None = None, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
+    """Draw the edges kept for training, and their homophily, against the epoch.
+
+    Args:
+        epochs: one array per quantity, see :func:`read_epochs`.
+        total: edges there are, counted as in ``edges_kept``; the share kept is then drawn instead of the number.
+        axes: two axes to draw on, edges first; a new figure if left out.
+    """
+    above, below = new_axes(2, height=5.0) if axes is None else axes
+    at, count = epochs["epoch"], epochs["edges_kept"]
+    above.plot(at, count / total if total else count)
+    above.set_ylabel("share of edges kept" if total else "edges kept")
+    if total:
+        above.set_ylim(0, 1.05)
+    above.set_title("Edges kept and their homophily", pad=TITLE_PAD)
+    names = {"homophily": "true labels (analysis only)", "pseudo_homophily": "predicted labels"}
+    for name, label in names.items():
+        if name in epochs and np.isfinite(epochs[name]).any():
+            below.plot(at, epochs[name], label=label)
+    below.set_ylabel("homophily")
+    below.set_xlabel("epoch")
+    _legend(below)
+    for drawn in (above, below):
+        _shade_phases(drawn, epochs, named=drawn is above)
+    return above, below
+
+
+def _legend(axes: Axes) -> None:
+    if axes.lines:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.3)
+
+
+def _mark_kept(axes: Axes, epochs: Epochs, kept: int | None) -> None:
+    if kept is None:
+        return
+    axes.axvline(kept, color=soft_colour(), linewidth=1, linestyle=":")
+    late = kept > np.mean([epochs["epoch"].min(), epochs["epoch"].max()])
+    axes.annotate(
+        f"kept: epoch {kept}",
+        (kept, 0.02),
+        xycoords=("data", "axes fraction"),
+        xytext=(-4 if late else 4, 0),
+        textcoords="offset points",
+        ha="right" if late else "left",
+        color=soft_colour(),
+        fontsize=8,
+    )
+
+
+def _shade_phases(axes: Axes, epochs: Epochs, named: bool) -> None:
+    """Shade every second phase and write the name of each above the axes."""
+    if "phase" not in epochs or len(epochs["phase"]) < 2:
+        return
+    phase, at = epochs["phase"], epochs["epoch"]
+    starts = np.flatnonzero(np.r_[True, phase[1:] != phase[:-1]])
+    bounds = [*(at[starts] - 0.5), at[-1] + 0.5]
+    axes.set_xlim(bounds[0], bounds[-1])
+    for number, (left, right) in enumerate(pairwise(bounds)):
+        if number % 2:
+            axes.axvspan(left, right, color=soft_colour(), alpha=0.1, linewidth=0)
+        if named and len(starts) > 1 and right - left > 0.12 * (bounds[-1] - bounds[0]):
+            axes.annotate(
+                str(phase[starts[number]]),
+                ((left + right) / 2, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, 2),
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                color=soft_colour(),
+                fontsize=8,
+            )

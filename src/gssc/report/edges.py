@@ -1,0 +1,45 @@
+"""Whether the sparsifier tells edges within a class from edges between classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gssc.metrics import roc_auc
+from gssc.report.style import new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BINS = 40
+
+
+def keep_probability_histogram(keep_probability: np.ndarray, same_class: np.ndarray, ax: Axes | None = None) -> Axes:
+    """Draw the keep probability of edges within a class and between classes, each as shares of its kind.
+
+    The area under the ROC curve in the title is the chance that an edge within a class gets a higher keep probability
+    than one between classes: 0.5 is no better than guessing.
+
+    Args:
+        keep_probability: one per edge, [E]; NaN where unknown, and such edges do not count.
+        same_class: whether the two ends have the same class, [E].
+        ax: where to draw; a new figure if left out.
+    """
+    ax = new_axes(height=4.0)[0] if ax is None else ax
+    known = ~np.isnan(keep_probability)
+    keep, same = keep_probability[known], same_class[known].astype(bool)
+    bins = np.linspace(0, 1, BINS + 1).tolist()
+    for name, kind, colour in (("within a class", same, "C0"), ("between classes", ~same, "C1")):
+        if kind.any():
+            weights = np.full(int(kind.sum()), 1 / kind.sum())
+            label = f"{name} ({kind.sum():,}, mean {keep[kind].mean():.2f})"
+            ax.hist(keep[kind], bins=bins, weights=weights, alpha=0.55, color=colour, label=label)
+    area = roc_auc(keep[:, None], same[:, None].astype(float)) if len(keep) else float("nan")
+    ax.set_title(f"Keep probability of edges, ROC-AUC {area:.2f}" if area == area else "Keep probability of edges")
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("keep probability")
+    ax.set_ylabel("share of its kind")
+    if len(keep):
+        ax.legend(loc="upper left")
+    return ax
