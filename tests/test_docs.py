@@ -33,7 +33,7 @@ COMMENT = re.compile(r"<!-- (?P<kind>skip|data|file|server)(?:: (?P<value>.+?))?
 SHELL = ("console", "bash", "sh", "shell")
 # What a block may hold that is not run: installing, hours of training, a server, and files that only its reader has.
 NOT_RUN = re.compile(
-    r"make |pip |\.venv/|gssc (train|bench) .*(cora|citeseer|my_graph)|gssc serve |gssc predict runs/mine|"
+    r"make |pip |\.venv/|gssc (train|bench) .*(cora|citeseer|my_graph|bbbp)|gssc serve |gssc predict runs/mine|"
     r"gssc (export|audit) runs/cora|gssc data import --nodes nodes.csv "
 )
 
