@@ -28,7 +28,8 @@ ORDER = (
     {"run", "molecules", "model_selection", "estimator_parameters"},
     {"estimator"},
     {"evaluate", "audit"},
-    {"serve", "cli"},
+    {"report", "reproduce", "serve", "scoring"},
+    {"cli"},
     {"__main__"},
 )
 TOGETHER = ({"graph", "data"},)
