@@ -48,6 +48,7 @@ class LearnerTraining(Training):
     Args:
         graph: the problem, with one class per node.
         config: all settings.
+        class_weight: weight of each class, [C], in place of what the settings say.
     """
 
     Settings = Config
@@ -58,7 +59,7 @@ class LearnerTraining(Training):
         *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices"),
     )
 
-    def __init__(self, graph: Graph, config: Config):
+    def __init__(self, graph: Graph, config: Config, class_weight: np.ndarray | None = None):
         super().__init__(graph, config, BestStudent())
         if not self.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
@@ -70,7 +71,7 @@ class LearnerTraining(Training):
         self.scaling_name = ""
         self.choices: dict[str, str] = {}  # what was decided, and why
         self.unseen = graph.setting != "transductive"
-        weights = self._class_weight()
+        weights = self._balanced() if class_weight is None else class_weight
         self.jury = Jury(
             known_labels(seen), seen.train, seen.val, seen.num_classes, weights, np.random.default_rng([seed, 1])
         )
@@ -85,7 +86,7 @@ class LearnerTraining(Training):
         self.kept_student: Student | None = None  # at the end
         self._seen_table: FeatureTable | None = None  # once the scaling is chosen
 
-    def _class_weight(self) -> np.ndarray | None:
+    def _balanced(self) -> np.ndarray | None:
         if self.config.train.class_weight == "none":
             return None
         counts = np.bincount(self.seen.labels[self.seen.train], minlength=self.seen.num_classes)
