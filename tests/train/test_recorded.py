@@ -1,4 +1,4 @@
-"""Presets and rivals give what they gave when results were recorded: a change of these numbers is a change of method."""
+"""Presets and rivals give what they gave when results were recorded: other numbers are another method."""
 
 from __future__ import annotations
 
