@@ -25,7 +25,7 @@ ORDER = (
     {"sparsify", "models"},
     {"train"},
     {"learner"},
-    {"result"},
+    {"result", "tracking"},
     {"run", "molecules", "model_selection", "estimator_parameters"},
     {"estimator"},
     {"evaluate", "audit"},

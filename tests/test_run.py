@@ -412,7 +412,7 @@ def test_any_model_is_a_run_on_a_graph_in_memory(model: str, tmp_path: Path) -> 
 
 def test_a_graph_is_given_or_named_not_both(graph_file: Path, tmp_path: Path) -> None:
     with pytest.raises(GsscError, match="one of them"):
-        Run(tmp_path / "run", settings(graph_file), csbm(nodes=60))
+        Run(tmp_path / "run", settings(graph_file), csbm(nodes=60, degree=4))
     assert not (tmp_path / "run").exists()
 
 

@@ -76,10 +76,10 @@ class Faculty:
         graph, labels = self.graph, len(self.graph.train)
         columns = row_columns(graph.features, self.seed)
         inputs = {"rows": columns}
-        if graph.num_edges:
+        if graph.num_edges and not self.jury.cross_validates:  # else every tree would be grown once per fold
             inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
         for name, table in inputs.items():
-            for kind, fit in tree_teachers(graph.num_classes, labels, self.seed).items():
+            for kind, fit in tree_teachers(graph.num_classes, labels, self.seed, len(self.jury.views)).items():
                 self.ask(f"{kind} on {name}", fit, table)
                 yield "trees"
         if not sp.issparse(scaled):

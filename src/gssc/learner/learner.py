@@ -27,6 +27,7 @@ from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
 from gssc.trust.edges import edge_trust
 
+SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
 PASSES_PER_STEP = 5  # passes of a student between two points where a run can be interrupted
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
@@ -216,7 +217,7 @@ class LearnerTraining(Training):
                 "batch norm": base,
                 "close": replace(base, dropout=0.0, weight_decay=0.0),
             }
-        base = replace(base, weight_decay=1e-4, steps=600)
+        base = replace(base, weight_decay=1e-4, steps=300 if self.seen.num_nodes < SMALL else 600)
         return {
             "plain": replace(base, batch_norm=False, dropout=0.1),
             "batch norm": replace(base, dropout=0.2),

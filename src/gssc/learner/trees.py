@@ -44,10 +44,18 @@ def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarr
     return np.column_stack([positions, rows, mean, np.log1p(degree), filled]).astype(np.float32)
 
 
-def tree_teachers(classes: int, labels: int, seed: int) -> dict[str, Fit]:
-    """Forests, and boosted trees where there are labels enough, by name."""
+def tree_teachers(classes: int, labels: int, seed: int, views: int = 1) -> dict[str, Fit]:
+    """Forests, and boosted trees where there are labels enough, by name.
+
+    Args:
+        classes: number of classes.
+        labels: number of training labels.
+        seed: of the trees.
+        views: how often each forest is grown; with several, each has half the trees.
+    """
     ensemble = require("sklearn.ensemble", extra="data")
     trees = TREES if labels <= LABELS_FOR_ALL_TREES else max(50, TREES * LABELS_FOR_ALL_TREES // labels)
+    trees = trees if views == 1 else trees // 2
     found = {
         "forest": _fit(lambda: ensemble.RandomForestClassifier(trees, min_samples_leaf=2, random_state=seed), classes),
         "extra trees": _fit(
