@@ -104,9 +104,12 @@ class FeatureTable:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
         normalize: a :class:`~gssc.data.plain_table.Scaling`, or the name of one that is learned from these features,
             see :func:`scaling_of`.
+        device: hand out dense tensors on this device, as ordinary torch takes them; if left out, what is fastest on a
+            CPU.
     """
 
-    def __init__(self, features: Any, normalize: str | Scaling = "none"):
+    def __init__(self, features: Any, normalize: str | Scaling = "none", device: torch.device | None = None):
+        self.device = device
         self.scaling = scaling_of(features, normalize) if isinstance(normalize, str) else normalize
         self.scale_on_read = False
         if sp.issparse(features):
@@ -133,15 +136,18 @@ class FeatureTable:
         """The feature rows of these nodes, in this order."""
         chosen = self.features[nodes]
         if sp.issparse(chosen):
-            return SparseRows(chosen)
+            return SparseRows(chosen) if self.device is None else torch.from_numpy(chosen.toarray()).to(self.device)
         chosen = np.ascontiguousarray(chosen, dtype=np.float32)
-        return torch.from_numpy(self._scaled(chosen) if self.scale_on_read else chosen)
+        rows = torch.from_numpy(self._scaled(chosen) if self.scale_on_read else chosen)
+        return rows if self.device is None else rows.to(self.device)
 
     def all(self) -> Rows:
         """Every row at once; built once and kept."""
         if self._all is None:
             in_memory = isinstance(self.features, np.ndarray) and self.features.flags.writeable
-            if sp.issparse(self.features):
+            if self.device is not None:
+                self._all = self.rows(np.arange(self.shape[0]))
+            elif sp.issparse(self.features):
                 self._all = SparseRows(self.features)
             elif in_memory and not self.scale_on_read:
                 self._all = torch.from_numpy(self.features)

@@ -16,7 +16,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ import numpy as np
 import yaml
 
 from gssc import run_folder
-from gssc.config import Config, DataConfig, RunConfig, parse_config
+from gssc.config import DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
 from gssc.data.splits import make_split
 from gssc.errors import GsscError
@@ -34,6 +34,7 @@ from gssc.files import atomic_write, keep_others_out, read_json, write_json
 from gssc.graph import Graph
 from gssc.result import Result, make_training
 from gssc.settings import read_settings
+from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.training import Epoch, Training
 from gssc.versions import versions
@@ -73,7 +74,7 @@ class Run:
 
     Args:
         folder: where everything goes.
-        config: all settings; the defaults of GSSC if left out.
+        config: all settings; the defaults if left out.
         graph: the graph to train on, in place of what ``config.data`` names. To resume such a run, give it again.
         overwrite: replace a run that is already in the folder, once this one is finished.
         resume: take up the run that is in the folder; starts one where there is none.
@@ -95,7 +96,7 @@ class Run:
     ):
         if overwrite and resume:
             raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
-        self.folder, self.config = Path(folder), (config or Config()).plain()
+        self.folder, self.config = Path(folder), (config or parse_config()).plain()
         self._look(overwrite or resume)
         self.graph = self._graph(graph, data_root)
         self.training: Training = make_training(self.graph, self.config)
@@ -132,10 +133,17 @@ class Run:
         """Whether the run in the folder came to its end."""
         return (self.folder / "metrics.json").exists()
 
-    def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
-        """Train to the end and return the content of metrics.json."""
+    def train(
+        self, on_epoch: Callable[[Epoch], None] | None = None, callbacks: Iterable[Callback] = ()
+    ) -> dict[str, Any]:
+        """Train to the end and return the content of metrics.json.
+
+        Args:
+            on_epoch: called with the record of each epoch.
+            callbacks: follow the run, see :class:`gssc.tracking.Callback`; a finished run does not call them.
+        """
         try:
-            metrics = self._metrics() if self.finished else self._train(on_epoch)
+            metrics = self._metrics() if self.finished else self._follow(on_epoch, Callbacks(callbacks))
             if self._replaces is not None:
                 run_folder.replace_run(self._replaces)
                 self.folder, self._replaces = self._replaces, None
@@ -147,13 +155,26 @@ class Run:
         finally:
             self._let_go()
 
-    def _train(self, on_epoch: Callable[[Epoch], None] | None) -> dict[str, Any]:
+    def _follow(self, on_epoch: Callable[[Epoch], None] | None, callbacks: Callbacks) -> dict[str, Any]:
+        def told(record: Epoch) -> None:
+            callbacks.epoch(record)
+            if on_epoch:
+                on_epoch(record)
+
+        metrics = None
+        callbacks.start(self)
+        try:
+            metrics = self._train(told)
+            return metrics
+        finally:
+            callbacks.end(metrics)
+
+    def _train(self, on_epoch: Callable[[Epoch], None]) -> dict[str, Any]:
         saved_at, history = time.monotonic(), []
         for record in self.training.epochs():
             history.append(record)
             self._log(record)
-            if on_epoch:
-                on_epoch(record)
+            on_epoch(record)
             if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
                 self._save_checkpoint()
                 saved_at = time.monotonic()

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gssc.cli.train import add_settings, settings_of
 from gssc.cli.train import expanded as expanded
-from gssc.cli.train import named_model, settings_of
-from gssc.config import config_class
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS
 
@@ -45,9 +44,7 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
     parser.add_argument("--config", type=str, help="YAML file with settings")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
-    model = named_model(arguments)
-    for name, section in config_class(model).sections(model).items():
-        parser.add_argument(f"--{name}", type=section)
+    add_settings(parser, arguments)
 
 
 def run(args: Any) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from gssc.config import RunConfig, Settings, parse_config
+from gssc.config import RunConfig, parse_config
 from gssc.errors import GsscError
 from gssc.evaluate.blind import without_test_labels
 from gssc.evaluate.claims import is_gone, this_process
@@ -29,6 +29,7 @@ from gssc.files import atomic_write
 from gssc.graph import Graph
 from gssc.result import fit
 from gssc.run import fingerprint, load_graph
+from gssc.settings import Settings
 
 FIRST_SEED = 100  # results are reported on seeds from 0 on: none of those takes part in the choice
 STUDY, RECIPE = "study.sqlite", "recipe.yaml"
@@ -98,7 +99,6 @@ def _quiet() -> Iterator[Any]:
 def open_study(tuning: Tuning) -> Any:
     """The study in the folder, created if there is none; refuses one that searches something else."""
     folder = Path(tuning.folder)
-    folder.mkdir(parents=True, exist_ok=True)
     about = {
         "settings": tuning.settings,
         "space": [asdict(dimension) for dimension in tuning.space],
@@ -106,6 +106,8 @@ def open_study(tuning: Tuning) -> Any:
         "graph": fingerprint(tuning.graph()),
     }
     text = json.dumps(about, sort_keys=True)
+    require("optuna", extra="tune")
+    folder.mkdir(parents=True, exist_ok=True)
     with _quiet() as optuna, _one_at_a_time(folder):
         try:
             storage = optuna.storages.RDBStorage(

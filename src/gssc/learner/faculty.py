@@ -88,8 +88,9 @@ class Faculty:
             yield "kernels"
 
     def spread_best(self) -> None:
-        """Add the best opinions averaged over edges."""
-        for name in self.pool.best(FEW):
+        """Add the best opinions that were formed without edges averaged over edges."""
+        without = [name for name in self.pool.best(len(self.pool.opinions)) if not uses_edges(name)]
+        for name in without[:FEW]:
             self.pool.add_spread(name)
 
     def graph_helps(self) -> tuple[bool, str]:
@@ -98,7 +99,7 @@ class Faculty:
         for name, views in self.pool.opinions.items():
             if name.startswith(("regression", "class means")):
                 score = self.jury.score(views)
-                if " edges" in name:
+                if uses_edges(name):
                     with_edges = max(with_edges, score)
                 else:
                     without = max(without, score)
@@ -114,6 +115,11 @@ class Faculty:
             labels = self.jury.labels[train]
             views += (fit(inputs, train, labels, self.jury.class_weight[labels] if self.weighted else None),)
         self.pool.add(name, views)
+
+
+def uses_edges(name: str) -> bool:
+    """Whether the opinion of this name was formed with the help of edges."""
+    return " edges" in name or " structure" in name
 
 
 def offered_scalings(features: Features) -> list[str]:

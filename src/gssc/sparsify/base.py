@@ -57,6 +57,7 @@ class Sparsifier(nn.Module):
         rng: for what is drawn once, at the start.
 
     Attributes:
+        any_device: whether it learns on devices other than a CPU, too.
         reads_features: whether it looks at feature rows, which may lie on disk.
         edges: the edges it weighs, [2, E']: those given, without the ones it ruled out and with those it proposes. They
             stay the same from construction on.
@@ -64,6 +65,7 @@ class Sparsifier(nn.Module):
 
     Settings: ClassVar[type[SparsifierSettings]] = SparsifierSettings
     trained_by: ClassVar[tuple[str, ...]] = ()
+    any_device: ClassVar[bool] = False
     reads_features: ClassVar[bool] = False
 
     def __init__(self, rows: Rows, edges: Tensor, config: Any, rng: np.random.Generator):

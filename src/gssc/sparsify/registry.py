@@ -77,17 +77,22 @@ def sparsifier_settings(name: str) -> type[SparsifierSettings]:
 
 def every_setting() -> Any:
     """The settings of all sparsifiers as one dataclass, for command lines that name several of them."""
-    own: dict[str, tuple[str, Any, Any]] = {}
-    documented: dict[str, str] = {}
-    for name in SPARSIFIERS:
+    options: dict[str, tuple[str, Any, Any]] = {}
+    meanings: dict[str, str] = {}
+    owners: dict[str, list[str]] = {}
+    for name in ("str_sparse", *SPARSIFIERS):  # where texts or defaults differ, those of STR-Sparse
         kind = sparsifier_settings(name)
-        hints, help_of = get_type_hints(kind), dict(re.findall(r"^ +(\w+): ((?:.|\n {12})+)", kind.__doc__ or "", re.M))
+        hints, texts = get_type_hints(kind), dict(re.findall(r"^ +(\w+): ((?:.|\n {12})+)", kind.__doc__ or "", re.M))
         for option in fields(kind):
-            own.setdefault(option.name, (option.name, hints[option.name], field(default=option.default)))
-            documented.setdefault(option.name, help_of.get(option.name, ""))
-    made = make_dataclass("EverySparsifier", list(own.values()))
+            one = field(default=option.default, metadata=option.metadata)
+            options.setdefault(option.name, (option.name, hints[option.name], one))
+            meanings.setdefault(option.name, " ".join(texts.get(option.name, "").split()))
+            owners.setdefault(option.name, []).append(name)
+    made = make_dataclass("EverySparsifier", list(options.values()))
+    meanings["name"] = f"{', '.join(SPARSIFIERS)}."
+    whose = {name: ", ".join(dict.fromkeys(names)) for name, names in owners.items()}
     made.__doc__ = "Settings of the sparsifiers.\n\nArgs:\n" + "".join(
-        f"    {name}: {' '.join(text.split())}\n" for name, text in documented.items()
+        f"    {name}: {text if name == 'name' else f'({whose[name]}) {text}'}\n" for name, text in meanings.items()
     )
     return made
 

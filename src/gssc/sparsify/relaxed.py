@@ -42,7 +42,7 @@ def sample_edges(probability: Tensor, temperature: float, noise: str, rng: np.ra
     ``logistic`` noise on the log-odds keeps an edge with probability M. ``gumbel`` noise on log M, as Eq. 6 is
     written, keeps an edge with M = 1 with probability 1 - exp(-1) = 0.63.
     """
-    uniform = uniform_inside(len(probability), rng)
+    uniform = uniform_inside(len(probability), rng).to(probability.device)
     inside = probability.clamp(MARGIN, 1 - MARGIN)
     if noise == "logistic":
         perturbed = torch.logit(inside) + torch.logit(uniform)

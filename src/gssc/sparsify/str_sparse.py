@@ -65,6 +65,7 @@ class STRSparse(Sparsifier):
 
     Settings = STRSparseSettings
     trained_by = ("loss", "homophily")
+    any_device = True
     reads_features = True
 
     def __init__(self, rows: Rows, edges: Tensor, config: STRSparseSettings, rng: np.random.Generator):

@@ -57,7 +57,7 @@ class EdgeBatches:
     def __init__(
         self, table: FeatureTable, labels: Tensor, batch_size: int, negatives: str = "uniform", max_batches: int = 0
     ):
-        self.table = table
+        self.table, self.device = table, table.device or torch.device("cpu")
         self.labels = labels
         self.batch_size = batch_size
         self.negatives = negatives
@@ -88,14 +88,14 @@ class EdgeBatches:
         ends = pairs[:, index]
         negative = self._draw_negatives(pairs, len(index), rng)
         nodes, positions = np.unique(np.concatenate([ends.ravel(), negative]), return_inverse=True)
-        parts = torch.from_numpy(positions).split([len(index), len(index), len(negative)])
+        parts = torch.from_numpy(positions).to(self.device).split([len(index), len(index), len(negative)])
         return EdgeBatch(
             rows=self.table.rows(nodes),
             source=parts[0],
             target=parts[1],
             negative=parts[2] if len(negative) else None,
             negatives_in_batch=self.negatives == "in_batch" and len(index) > 1,
-            labels=self.labels[torch.from_numpy(ends)],
+            labels=self.labels[torch.from_numpy(ends)].to(self.device),
             index=index,
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.config import Config
+from gssc.config import ContrastConfig
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
@@ -25,9 +25,11 @@ from gssc.train.checkpoint import State
 from gssc.train.consensus import Consensus
 from gssc.train.optimize import adam, descend, falling
 from gssc.train.pairing import training_way
-from gssc.train.process import computing
+from gssc.train.process import computing, usable_device
 from gssc.train.psi import homophily_loss
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, training_labels
+
+CENTER_NODES = 4096  # at most this many nodes take part in the step on class centres, so that it stays affordable
 
 
 class BilevelTraining(Training):
@@ -36,14 +38,17 @@ class BilevelTraining(Training):
     Args:
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings.
+        plain: compute with ordinary torch operations, as on devices other than a CPU.
     """
 
-    Settings = Config
-    config: Config
+    Settings = ContrastConfig
+    config: ContrastConfig
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
 
-    def __init__(self, graph: Graph, config: Config):
+    def __init__(self, graph: Graph, config: ContrastConfig, plain: bool = False):
         super().__init__(graph, config)
+        self.device = usable_device(config.train.device)
+        self.plain = plain or self.device.type != "cpu"
         self.phase = "pretrain"  # then "warm-up", "alternate", "consolidate"
         self.consolidated = 0  # epochs of the last phase so far
         self.soft_labels: Tensor | None = None  # what the last phase trains towards
@@ -53,18 +58,20 @@ class BilevelTraining(Training):
 
     def _build(self) -> None:
         graph, config, seen = self.graph, self.config, self.seen
-        self.table = FeatureTable(seen.features, config.train.normalize)
+        rows_on = self.device if self.plain else None
+        self.table = FeatureTable(seen.features, config.train.normalize, rows_on)
         self.scaling = self.table.scaling
-        self.all_rows = self.table if seen is graph else FeatureTable(graph.features, self.scaling)
+        self.all_rows = self.table if seen is graph else FeatureTable(graph.features, self.scaling, rows_on)
         self.labels = training_labels(seen)
         self.batches = EdgeBatches(
             self.table, self.labels, config.train.batch_size, config.objective.negatives, config.train.max_batches
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
-            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.rng)
+            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.rng, self.plain)
             self.sparsifier = self._make_sparsifier(torch.from_numpy(seen.edges))
-        edges = self.sparsifier.edges.numpy()
+        self.model.to(self.device)
+        edges = self.sparsifier.edges.cpu().numpy()
         self.pairs = np.concatenate([edges, edges[::-1]], axis=1)  # both directions, [2, P]
         self.averaged = AveragedModel(self.model, config.train.average)
         self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
@@ -80,8 +87,12 @@ class BilevelTraining(Training):
         settings, started = self.config.sparsifier, time.perf_counter()
         training_way("str_contrast", settings.name)
         kind = sparsifier_class(settings.name)
+        if kind.reads_features and self.device.type != "cpu":
+            if not kind.any_device:
+                raise GsscError(f"{settings.name} works on a CPU only: use --device cpu, or another sparsifier")
+            edges = edges.to(self.device)
         rows = self.table.all() if kind.reads_features else torch.empty(self.table.shape[0], 0)
-        sparsifier = kind(rows, edges, settings, self.rng)
+        sparsifier = kind(rows, edges, settings, self.rng).to(self.device)
         self.seconds += time.perf_counter() - started
         return sparsifier
 
@@ -156,20 +167,15 @@ class BilevelTraining(Training):
     def sample_subgraph(self) -> tuple[np.ndarray, Tensor]:
         """g' of Eq. 6: which pairs to train on, and the weights of all pairs, with gradient."""
         weights = self.sparsifier.sample_pairs(self.rng)
-        return np.flatnonzero(weights.detach().numpy() > 0.5), weights
+        return np.flatnonzero(weights.detach().cpu().numpy() > 0.5), weights
 
     def update_classifier(self, kept: np.ndarray) -> tuple[dict[str, float], Tensor]:
-        """One pass over the kept pairs and one step on the class centres; returns mean losses, and l_ij of every pair.
-
-        The learning rate is constant, or falls over the whole schedule.
-        """
-        train, objective = self.config.train, self.config.objective
-        progress = self.epoch / (train.warmup_epochs + train.epochs)
-        self.scale_learning_rate(falling(progress) if train.schedule == "cosine" else 1.0)
+        """One pass over the kept pairs, one step on the class centres; returns mean losses, and l_ij of every pair."""
+        objective = self.config.objective
         pairs = self.pairs[:, kept]
-        class_weight = self._class_weight(pairs)
+        class_weight = self._on_device(self._class_weight(pairs))
         total, count = np.zeros(2), 0
-        pair_losses = torch.zeros(self.pairs.shape[1])
+        pair_losses = torch.zeros(self.pairs.shape[1], device=self.device)
         self.model.train()
         for batch in self.batches.epoch(pairs, self.rng):
             out = self.model.compare(batch)
@@ -204,7 +210,7 @@ class BilevelTraining(Training):
 
     def update_centers(self) -> float:
         """The released program's extra step: labelled and predicted class centres towards each other."""
-        weight, most = self.config.objective.center_weight, self.config.objective.center_nodes
+        weight, most = self.config.objective.center_weight, CENTER_NODES
         if weight == 0 or not self.task.has_classes:
             return 0.0
         if self.table.shape[0] <= most:
@@ -216,7 +222,7 @@ class BilevelTraining(Training):
             rows, labels = self.table.rows(nodes), self.labels[torch.from_numpy(nodes)]
         if len(labels) < 2:
             return 0.0
-        loss = weight * losses.class_centers(self.model(rows), labels)
+        loss = weight * losses.class_centers(self.model(rows), labels.to(self.device))
         descend(loss, self.optimizer)
         return loss.item()
 
@@ -224,7 +230,7 @@ class BilevelTraining(Training):
     def predict_all(self) -> Tensor:
         """y of every node of the graph, unseen ones included, [N, C]."""
         model = self.averaged.model.eval()
-        return torch.cat([model(rows) for rows in self.all_rows.blocks()])
+        return torch.cat([model(rows).cpu() for rows in self.all_rows.blocks()])
 
     def pair_agreement(self, logits: Tensor) -> Tensor:
         """How far the two pseudo-labels of each pair agree, [P]."""
@@ -234,7 +240,7 @@ class BilevelTraining(Training):
         """One step of psi; returns its loss."""
         if not weights.requires_grad or self.sparsifier_optimizer is None:
             return {}
-        loss = homophily_loss(self.config.sparsifier.objective, weights, agreement, pair_losses)
+        loss = homophily_loss(self.config.sparsifier.objective, weights, agreement.to(weights.device), pair_losses)
         own = self.sparsifier.own_loss()
         descend(loss if own is None else loss + own, self.sparsifier_optimizer)
         return {"sparsifier_loss": loss.item()}
@@ -252,11 +258,15 @@ class BilevelTraining(Training):
         self.model.train()
         for nodes in self.batches.node_epoch(self.rng):
             logits = self.model(self.table.rows(nodes))
-            loss = self.task.soft_loss(logits, self.soft_labels[torch.from_numpy(nodes)], self.class_weight)
+            wanted = self.soft_labels[torch.from_numpy(nodes)].to(self.device)
+            loss = self.task.soft_loss(logits, wanted, self._on_device(self.class_weight))
             descend(loss, self.optimizer)
             self.averaged.follow()
             total, count = total + loss.item(), count + 1
         return total / max(count, 1)
+
+    def _on_device(self, weight: Tensor | None) -> Tensor | None:
+        return None if weight is None else weight.to(self.device)
 
     def _seen(self, logits: Tensor) -> Tensor:
         """The rows of nodes that training may see."""
@@ -301,4 +311,4 @@ class BilevelTraining(Training):
     @torch.no_grad()
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """The edges that were weighed and the keep probability of each, which is one without a sparsifier."""
-        return self.seen_nodes[self.sparsifier.edges.numpy()], self.sparsifier.keep_probability().numpy()
+        return self.seen_nodes[self.sparsifier.edges.cpu().numpy()], self.sparsifier.keep_probability().cpu().numpy()

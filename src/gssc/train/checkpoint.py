@@ -52,7 +52,7 @@ def _outline(value: Any, tensors: dict[str, Tensor]) -> Any:
     """The state with every tensor replaced by a number and put aside. Dicts become pairs, so keys keep their type."""
     if isinstance(value, Tensor):
         number = str(len(tensors))
-        tensors[number] = value.detach().contiguous().clone()  # the format refuses shared memory
+        tensors[number] = value.detach().cpu().contiguous().clone()  # the format refuses shared memory
         return {"tensor": number}
     if isinstance(value, dict):
         return {"dict": [[key, _outline(inner, tensors)] for key, inner in value.items()]}

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from gssc.errors import GsscError
+
 # Parameter numbers of glibc's mallopt.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _ONE_GIB = 2**30
@@ -64,3 +66,14 @@ def _c_library() -> Any | None:
     except (OSError, TypeError):
         return None
     return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
+
+
+def usable_device(name: str) -> torch.device:
+    """The device of torch with this name. Raises GsscError if there is none here."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise GsscError(f"train.device is {name!r}, which cannot be used here ({reason}); use cpu") from None
+    return device
