@@ -145,7 +145,8 @@ def load(client: str, port: int, body: Path, connections: int, seconds: float) -
 
 async def python_client(port: int, body: bytes, connections: int, seconds: float) -> dict[str, float]:
     """What wrk does, slower."""
-    request = b"POST /predict HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
+    head = b"POST /predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    request = head + b"content-length: %d\r\n\r\n%s"
     request %= (len(body), body)
     times: list[float] = []
     errors = 0

@@ -27,7 +27,7 @@ def test_each_format(model_folder: Path, tmp_path: Path, capsys, format: str, fi
     assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == files
     shown = capsys.readouterr().out
     assert all(name in shown for name in files)
-    assert ("of the trained model" in shown) == (format != "card")
+    assert ("(tolerance " in shown) == (format != "card")
     assert sorted(path.name for path in model_folder.iterdir()) == ["model.json", "model.safetensors"]
 
 
