@@ -24,10 +24,11 @@ ORDER = (
     {"sparsify", "models"},
     {"train"},
     {"learner"},
-    {"result"},
+    {"result", "tracking"},
     {"run", "molecules", "model_selection", "estimator_parameters"},
     {"estimator"},
     {"evaluate", "audit"},
+    {"report"},
     {"serve", "cli"},
     {"__main__"},
 )
