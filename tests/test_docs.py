@@ -3,7 +3,7 @@
 Blocks of a page share a folder and a namespace and run in order. A comment right before a block changes that:
 
     <!-- skip: reason -->   not run; for make, pip, real data sets and your own files only
-    <!-- server -->         sent to a running server by tests/deploy/serve/test_page_of_docs.py
+    <!-- server -->         sent to a running server by tests/serve/test_page_of_docs.py
     <!-- data: cora -->     run on its own, where GSSC_DATA_ROOT has this data set
     <!-- file: nodes.csv -->  saved under this name, for the commands that follow
 """
@@ -33,7 +33,7 @@ COMMENT = re.compile(r"<!-- (?P<kind>skip|data|file|server)(?:: (?P<value>.+?))?
 SHELL = ("console", "bash", "sh", "shell")
 # What a block may hold that is not run: installing, hours of training, a server, and files that only its reader has.
 NOT_RUN = re.compile(
-    r"make |pip |\.venv/|gssc (train|bench) .*(cora|citeseer|my_graph)|gssc serve |gssc predict runs/mine|"
+    r"make |pip |\.venv/|gssc (train|bench) .*(cora|citeseer|my_graph|bbbp)|gssc serve |gssc predict runs/mine|"
     r"gssc (export|audit) runs/cora|gssc data import --nodes nodes.csv "
 )
 

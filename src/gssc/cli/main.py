@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gssc import __version__
 from gssc.errors import GsscError
 from gssc.extras import missing_extra
-from gssc.names import nearest
+from gssc.names import nearest, printable
 
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
@@ -138,7 +138,8 @@ def _complain(message: str) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    line = Text(f"error: {' '.join(message.split())}", style="red")
+    # A message may quote a name from a file, and a name may hold what a terminal obeys.
+    line = Text(f"error: {printable(' '.join(message.split()))}", style="red")
     Console(stderr=True).print(line, soft_wrap=True)
     return EXIT_USER_ERROR
 

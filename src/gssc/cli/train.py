@@ -9,6 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
     DataConfig,
@@ -20,6 +21,7 @@ from gssc.config import (
 )
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings, suited
+from gssc.run_folder import config_file
 from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ examples:
   gssc train cora --model gcn --out runs/gcn         a model GSSC is compared with (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
   gssc train --out runs/cora --resume                go on after an interruption
+  gssc train bbbp --out runs/bbbp                    a set of molecules (extra molecules)
+  gssc train --molecules mine.csv --smiles-column smiles --targets active --out runs/mine
 
 Settings are layered; later ones win: defaults, the data set's recipe, --preset (in place of the recipe), --config,
 options. The run folder keeps them all in config.yaml.
@@ -54,6 +58,9 @@ SHORTHANDS = {
 
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     """The options of the command; those of the settings are for the model that the arguments name."""
+    if names_molecules(arguments):
+        add_train_arguments(parser, _value_of("--model.name", arguments) or "gssc")
+        return
     parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--graph", type=str, help="your own graph, .npz")
@@ -120,6 +127,9 @@ def run(args: Any) -> None:
     from gssc.run import Run
     from gssc.tracking import make_tracker
 
+    if is_about_molecules(args):
+        train_molecules(args)
+        return
     config = settings_of(args)
     folder = folder_of(args, config.data)
     trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
@@ -149,7 +159,7 @@ def settings_of(args: Any) -> RunConfig:
             from_file.get("data", {}).pop(other, None)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
     data = parse_section("data", DataConfig(), merged_settings(from_file, typed).get("data", {}))
-    begun = folder_of(args, data) / "config.yaml"
+    begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:
