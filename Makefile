@@ -11,8 +11,8 @@ PYTEST_ARGS ?= -q -n auto
 BENCHMARKS ?= epoch predict latency message_passing sweep
 
 # What `make lowest` runs: what a light install can do, without torch.
-LOWEST_TESTS ?= $(wildcard tests/serve tests/deploy/serve) tests/deploy/test_rows.py tests/deploy/test_one_row.py \
-    tests/cli/test_predict.py tests/test_files.py tests/test_text_tables.py
+LOWEST_TESTS ?= tests/serve tests/deploy/test_rows.py tests/deploy/test_forward.py tests/cli/test_predict.py \
+    tests/test_files.py tests/test_text_tables.py
 
 .PHONY: install demo test lint format bench docs lowest clean
 .DEFAULT_GOAL := install

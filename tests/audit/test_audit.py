@@ -99,7 +99,7 @@ def test_a_model_without_a_hidden_layer(graph: Graph, judge, make_run) -> None:
 def test_a_run_without_a_sparsifier_says_so(graph: Graph, judge, make_run) -> None:
     run = make_run(graph, judge, np.ones(graph.num_edges))
     settings = yaml.safe_load((run / "config.yaml").read_text())
-    settings["sparsifier"]["name"] = "none"
+    settings["sparsifier"] = {"name": "none"}
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
     assert read_source(run).notes == ["the run had no sparsifier: no keep probability for any edge"]
 

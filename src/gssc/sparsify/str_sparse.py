@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gssc.features import RowLinear, Rows, product
 from gssc.settings import setting
 from gssc.sparsify.base import LearnedSettings, Sparsifier
+from gssc.sparsify.evidence import evidence_of
 from gssc.sparsify.relaxed import MARGIN, edge_dots, sample_edges
 
 
@@ -35,6 +36,8 @@ class STRSparseSettings(LearnedSettings):
         noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel variate to
             log M and cuts at 1/2, as Eq. 6 is written.
         pretrain_epochs: steps before anything else, which teach it to keep every edge.
+        start: ``keep_all`` (text, released program: scores alone decide), or ``evidence``: the score is a correction to
+            the log odds of :func:`gssc.trust.edges.edge_trust`, so nothing is taught before and alpha takes no part.
     """
 
     name: str = "str_sparse"
@@ -45,6 +48,7 @@ class STRSparseSettings(LearnedSettings):
     temperature: float = setting(0.5, low=1e-3)
     noise: Literal["logistic", "gumbel"] = "logistic"
     pretrain_epochs: int = setting(100, low=0)
+    start: Literal["keep_all", "evidence"] = "keep_all"
 
 
 class STRSparse(Sparsifier):
@@ -54,7 +58,9 @@ class STRSparse(Sparsifier):
         \lambda_{ij} = \sigma(z_i \cdot z_j), \quad z = W x, \quad
         M_{ij} = (1 - \alpha) \lambda_{ij} + \alpha A_{ij}
 
-    Prediction keeps the edges with M above one half, on any graph, for the score needs nothing but features.
+    With ``start: evidence`` M is instead :math:`\sigma(\mathrm{logit}\, p_{ij} + z_i \cdot z_j)`, p the keep
+    probability by evidence without labels: training starts from calibrated trust, where the sigmoid has a gradient.
+    Prediction keeps the edges with M above one half, on any graph, for M needs nothing but features and edges.
 
     Args:
         rows: feature rows of all nodes.
@@ -73,6 +79,7 @@ class STRSparse(Sparsifier):
         self.first = RowLinear(rows.shape[1], config.hidden)
         if config.maps == 2:
             self.second = nn.Linear(config.hidden, config.hidden)
+        self.prior = evidence_of(rows, edges).logit(MARGIN) if config.start == "evidence" else None
 
     def keep_probability(self) -> Tensor:
         """M of each edge [E]."""
@@ -88,7 +95,7 @@ class STRSparse(Sparsifier):
 
     def pretrain(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Learn to keep every edge, so that training starts from the graph as given."""
-        if optimizer is None or self.edges.shape[1] == 0:
+        if optimizer is None or self.edges.shape[1] == 0 or self.prior is not None:
             return
         for _ in range(self.config.pretrain_epochs):
             loss = -self.keep_probability().clamp(min=MARGIN).log().mean()
@@ -104,7 +111,11 @@ class STRSparse(Sparsifier):
 
     def _probability(self, rows: Rows, edges: Tensor) -> Tensor:
         scores = edge_dots(self._score_space(rows), edges)
-        likely = torch.sigmoid(scores / self.config.hidden if self.config.score == "mean" else scores)
+        scores = scores / self.config.hidden if self.config.score == "mean" else scores
+        if self.prior is not None:
+            prior = self.prior if rows is self.rows else evidence_of(rows, edges).logit(MARGIN)
+            return torch.sigmoid(prior + scores)
+        likely = torch.sigmoid(scores)
         return (1 - self.config.alpha) * likely + self.config.alpha
 
     def _score_space(self, rows: Rows) -> Tensor:
