@@ -16,7 +16,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +34,7 @@ from gssc.files import atomic_write, keep_others_out, read_json, write_json
 from gssc.graph import Graph
 from gssc.result import Result, make_training
 from gssc.settings import read_settings
+from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.training import Epoch, Training
 from gssc.versions import versions
@@ -132,10 +133,17 @@ class Run:
         """Whether the run in the folder came to its end."""
         return (self.folder / "metrics.json").exists()
 
-    def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
-        """Train to the end and return the content of metrics.json."""
+    def train(
+        self, on_epoch: Callable[[Epoch], None] | None = None, callbacks: Iterable[Callback] = ()
+    ) -> dict[str, Any]:
+        """Train to the end and return the content of metrics.json.
+
+        Args:
+            on_epoch: called with the record of each epoch.
+            callbacks: follow the run, see :class:`gssc.tracking.Callback`; a finished run does not call them.
+        """
         try:
-            metrics = self._metrics() if self.finished else self._train(on_epoch)
+            metrics = self._metrics() if self.finished else self._follow(on_epoch, Callbacks(callbacks))
             if self._replaces is not None:
                 run_folder.replace_run(self._replaces)
                 self.folder, self._replaces = self._replaces, None
@@ -147,13 +155,26 @@ class Run:
         finally:
             self._let_go()
 
-    def _train(self, on_epoch: Callable[[Epoch], None] | None) -> dict[str, Any]:
+    def _follow(self, on_epoch: Callable[[Epoch], None] | None, callbacks: Callbacks) -> dict[str, Any]:
+        def told(record: Epoch) -> None:
+            callbacks.epoch(record)
+            if on_epoch:
+                on_epoch(record)
+
+        metrics = None
+        callbacks.start(self)
+        try:
+            metrics = self._train(told)
+            return metrics
+        finally:
+            callbacks.end(metrics)
+
+    def _train(self, on_epoch: Callable[[Epoch], None]) -> dict[str, Any]:
         saved_at, history = time.monotonic(), []
         for record in self.training.epochs():
             history.append(record)
             self._log(record)
-            if on_epoch:
-                on_epoch(record)
+            on_epoch(record)
             if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
                 self._save_checkpoint()
                 saved_at = time.monotonic()

@@ -53,6 +53,14 @@ def test_every_form_gives_the_same(model, model_folder, rows, tmp_path, capsys, 
     np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-5)
 
 
+def test_ids_and_decimal_commas_by_option(model_folder: Path, tmp_path: Path) -> None:
+    table, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    table.write_text("a;b;c;who\n1,0;0;2,0;x\n0;0,0;0;y\n")
+    command = ["predict", str(model_folder), str(table), "--out", str(out), "--id", "who", "--decimal", ","]
+    assert main(command) == 0
+    assert [line.split(",")[0] for line in out.read_text().split()] == ["id", "x", "y"]
+
+
 def test_the_real_command(gssc, model_folder: Path, rows: dict[str, Path], tmp_path: Path) -> None:
     run = gssc("predict", model_folder, rows["rows.csv"], "--out", "predictions.parquet")
     assert (run.returncode, run.stderr) == (0, "")

@@ -28,7 +28,7 @@ def test_every_dataset_is_described() -> None:
         assert entry.splits
         if entry.files:
             assert entry.licence != "-"
-            assert all(file.url and file.url.startswith("https://") for file in entry.files)
+            assert all((file.url or entry.address).startswith("https://") for file in entry.files)
             assert all(file.sha256 is None or len(file.sha256) == 64 for file in entry.files)
 
 

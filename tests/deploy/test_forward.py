@@ -27,7 +27,7 @@ def identity(**options) -> DeployedModel:
 def test_probabilities_of_any_finite_scores(scores: list[float], temperature: float) -> None:
     model = identity(temperature=temperature)
     x = np.array([scores], dtype=np.float32)
-    if not np.isfinite(expected := x / np.float64(temperature)).all() or np.abs(expected).max() > 3.4e38:
+    if not np.isfinite(expected := x.astype(np.float64) / temperature).all() or np.abs(expected).max() > 3.4e38:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,6 +6,7 @@ import warnings
 import zipfile
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -110,6 +111,43 @@ def test_columns_without_a_header_go_by_number_or_by_place(tmp_path: Path) -> No
     # what a model knows that was trained on a table without a header, whose first column was taken for the id
     assert read_rows(path, ["column 2", "column 3"]).features.tolist() == [[1.0, 2.0]]
     assert read_rows(path, ["a", "b", "c"]).features.tolist() == [[7.0, 1.0, 2.0]]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_ids_come_from_the_column_that_import_takes(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x{suffix}"
+    columns = {"machine": ["m1", "m2"], "site": ["s1", "s2"], "heat": [1.0, 2.0], "label": ["pump", ""]}
+
+    def ids(order: list[str], **options: Any) -> list[Any] | None:
+        table = {name: columns[name] for name in order}
+        if suffix == ".csv":
+            write_csv(path, order, list(zip(*table.values(), strict=True)))
+        else:
+            pq.write_table(pa.table(table), path)
+        found = read_rows(path, ["heat"], **options).ids
+        return None if found is None else found.tolist()
+
+    assert ids(["machine", "site", "heat"]) == ["m1", "m2"]  # the first column, which is no feature
+    assert ids(["heat", "machine"]) is None
+    assert ids(["label", "machine", "heat"]) is None
+    assert ids(["machine", "site", "heat"], id_name="site") == ["s1", "s2"]
+    with pytest.raises(GsscError, match="no id column 'sites': did you mean 'site'?"):
+        ids(["machine", "site", "heat"], id_name="sites")
+
+
+def test_an_id_column_of_arrays_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.eye(2))
+    with pytest.raises(GsscError, match="holds arrays, not columns, so there is no 'who'"):
+        read_rows(tmp_path / "x.npz", id_name="who")
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("id;a;b\n1,5;0,5;-,25\n2;3;1,e2\n")
+    rows = read_rows(path, ["a", "b"], decimal=",")
+    assert rows.features.tolist() == [[0.5, -0.25], [3, 100]]
+    with pytest.raises(GsscError, match=r"x\.csv:2: column 'a' is '0,5' .*--decimal ,"):
+        read_rows(path, ["a", "b"])
 
 
 def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> None:

@@ -184,14 +184,11 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder's model, trained for two epochs."""
-    from gssc import Config, fit
-    from gssc.data import csbm
-
-    config = Config()
-    config.train.warmup_epochs = config.train.epochs = 2
+    """A folder with a model of eight features and three classes; random weights, so that it needs no torch."""
+    rng = np.random.default_rng(0)
+    shapes = ((16, 8), (3, 16))
+    layers = [(rng.standard_normal(shape), rng.standard_normal(shape[0])) for shape in shapes]
+    model = DeployedModel(layers, ["0", "1", "2"], metadata={"dataset": "csbm", "test_accuracy": 0.5})
     folder = tmp_path_factory.mktemp("trained") / "run"
-    model = fit(csbm(nodes=100, degree=4, features=8, classes=3), config).deployed()
-    model.metadata = {"dataset": "csbm", "test_accuracy": 0.5}
     model.save(folder)
     return folder

@@ -96,6 +96,7 @@ def run(args: Any) -> None:
     """Run what is missing, show the table, export; an error at the end if some run failed."""
     from rich.console import Console
 
+    from gssc.cli.molecules import about_molecules, bench_molecules
     from gssc.evaluate.export import WRITERS, export_rows
     from gssc.evaluate.store import Store
     from gssc.files import check_output
@@ -111,7 +112,8 @@ def run(args: Any) -> None:
         raise GsscError(
             f"name --models and --datasets to run, or an existing store to show; {options.store} does not exist"
         )
-    rows = run_sweep(options, store) if ran else store.rows()
+    runner = bench_molecules if about_molecules(options.datasets) else run_sweep
+    rows = runner(options, store) if ran else store.rows()
     show_table(rows, options.against)
     if export:
         what = export_rows(export, rows, options.against)

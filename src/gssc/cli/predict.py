@@ -16,13 +16,15 @@ EXAMPLES = """\
 examples:
   gssc predict runs/cora rows.npz --out predictions.parquet
   gssc predict runs/mine new_customers.csv --out predictions.csv --overwrite
+  gssc predict runs/bbbp molecules.csv --smiles-column smiles --out predictions.csv
   cat new_customers.csv | gssc predict runs/mine - -o - | head
 
 Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), or
-as CSV on standard input (-). A table may have a column id or node_id, which is carried over; if the model knows its
-features by name, columns are taken by name and others ignored. The output has the id (or row number), the predicted
-class and every class's probability. Tables are read, and CSV is written, a block at a time, so they may be larger than
-memory; with -o - the predictions of a pipe's rows come as soon as the rows do, and the summary goes to standard error.
+as CSV on standard input (-). If the model knows its features by name, columns are taken by name and others ignored. Ids
+are carried over from a column id, node_id or node, the one that --id names, or a first column that is no feature. The
+output has the id (or row number), the predicted class and every class's probability. Tables are read, and CSV is
+written, a block at a time, so they may be larger than memory; with -o - the predictions of a pipe's rows come as soon
+as the rows do, and the summary goes to standard error.
 """
 PROGRESS_FROM = 262_144  # rows from which progress is shown
 SHOWN_CLASSES = 12
@@ -39,22 +41,29 @@ def add_arguments(parser: Any) -> None:
         required=True,
         help="where predictions go: .parquet, .csv or .npz; - is standard output, as CSV",
     )
+    parser.add_argument("--id", type=str, help="column with the ids; default id, node_id, node or a first other column")
+    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
+    parser.add_argument("--smiles-column", type=str, help="column of SMILES, for a model of molecules; default smiles")
 
 
 def run(args: Any) -> None:
     """Load, predict, write, and show a summary."""
+    from gssc.cli.molecules import is_molecule_model, predict_molecules
     from gssc.deploy import DeployedModel, predictions_to, row_blocks
     from gssc.deploy.tables import FORMATS, STREAM
     from gssc.files import check_output
 
+    if is_molecule_model(args.run):
+        predict_molecules(args)
+        return
     to_stream = args.out == STREAM
     if not to_stream:
         check_output(args.out, FORMATS, args.overwrite)
     model = DeployedModel.load(args.run)
     summary = Summary(model)
     with predictions_to(args.out, model, args.overwrite) as output, progress() as show:
-        for block in row_blocks(args.rows, model.feature_names, model.widths[0]):
+        for block in row_blocks(args.rows, model.feature_names, model.widths[0], id_name=args.id, decimal=args.decimal):
             start = time.perf_counter()
             probabilities = model.predict_proba(block.features)
             summary.add(probabilities, time.perf_counter() - start)

@@ -9,6 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
     DataConfig,
@@ -36,6 +37,8 @@ examples:
   gssc train cora --model gcn --out runs/gcn         a model GSSC is compared with (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
   gssc train --out runs/cora --resume                go on after an interruption
+  gssc train bbbp --out runs/bbbp                    a set of molecules (extra molecules)
+  gssc train --molecules mine.csv --smiles-column smiles --targets active --out runs/mine
 
 Settings are layered; later ones win: defaults, the data set's recipe, --preset (in place of the recipe), --config,
 options. The run folder keeps them all in config.yaml.
@@ -55,6 +58,9 @@ SHORTHANDS = {
 
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     """The options of the command; those of the settings are for the model that the arguments name."""
+    if names_molecules(arguments):
+        add_train_arguments(parser, _value_of("--model.name", arguments) or "gssc")
+        return
     parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--graph", type=str, help="your own graph, .npz")
@@ -66,6 +72,7 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     )
     parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
+    parser.add_argument("--track", type=str, help="also log to tensorboard, mlflow or both, separated by a comma")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
@@ -118,9 +125,14 @@ def run(args: Any) -> None:
     from rich.console import Console
 
     from gssc.run import Run
+    from gssc.tracking import make_tracker
 
+    if is_about_molecules(args):
+        train_molecules(args)
+        return
     config = settings_of(args)
     folder = folder_of(args, config.data)
+    trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
     run = Run(
         folder,
         config,
@@ -131,7 +143,7 @@ def run(args: Any) -> None:
     announce(run, args)
     try:
         with EpochBar(run) as bar:
-            metrics = run.train(bar.show)
+            metrics = run.train(bar.show, trackers)
     except KeyboardInterrupt:
         Console(stderr=True, markup=False).print(f"go on with: gssc train --out {folder} --resume", soft_wrap=True)
         raise

@@ -40,7 +40,7 @@ class RawGraph:
     variant: str = ""  # set when this is not quite the published dataset; becomes part of the graph's name
 
 
-Loader = Callable[..., RawGraph]
+Loader = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Dataset:
 
     `load(files, seed, **options)` gets the verified path of each file by name. `alternatives` are other sets of
     files the loader can read, used where one lies at hand whole; only `files` are ever downloaded. `sizes` are
-    nodes, edges, features and classes (or tasks), where they are fixed.
+    nodes, edges, features and classes (or tasks), where they are fixed. `level` is "node" (one graph, `load` returns a
+    RawGraph) or "graph" (many molecules, `load` returns a SmilesTable; nodes and edges are atoms and bonds).
     """
 
     name: str
@@ -64,6 +65,7 @@ class Dataset:
     citation: str = "-"
     sizes: tuple[int, int, int, int] | None = None
     options: tuple[str, ...] = ()
+    level: str = "node"
 
 
 FilePaths = dict[str, Path]

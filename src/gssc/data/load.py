@@ -45,6 +45,8 @@ def load_dataset(
         options: passed to the dataset's loader, such as csbm's `nodes` or ogbn-arxiv's `features`.
     """
     dataset = find_dataset(name)
+    if dataset.level != "node":
+        raise GsscError(f"{name} is a set of molecules, not one graph: use gssc.molecules.load_molecules({name!r})")
     for option in options:
         if option not in dataset.options:
             raise GsscError(f"{dataset.name} has no option {option!r}: {nearest(option, dataset.options)}")

@@ -37,7 +37,14 @@ _DAMAGED = (
 ARRAY_ROWS = 65_536  # memory-mapped rows are checked and given in blocks, never read whole
 
 
-def read_rows(path: str | Path, feature_names: Sequence[str] | None = None, width: int | None = None) -> Rows:
+def read_rows(
+    path: str | Path,
+    feature_names: Sequence[str] | None = None,
+    width: int | None = None,
+    *,
+    id_name: str | None = None,
+    decimal: str = ".",
+) -> Rows:
     """Read feature rows, or raise a :class:`GsscError` that says where the file is wrong.
 
     Args:
@@ -47,16 +54,25 @@ def read_rows(path: str | Path, feature_names: Sequence[str] | None = None, widt
         feature_names: the columns a model wants. A table with named columns gives these, in this order, and must
             have them all; without this argument every column but an id, a label or a split is a feature.
         width: how many features a model wants, if it does not know their names.
+        id_name: column of the ids of a table; by default one called id, node_id or node, else, if the model knows its
+            features by name, a first column that is none of them: the column that ``gssc data import`` would take.
+        decimal: what marks decimals in text tables, a point or a comma.
     """
     path, wanted = Path(path), _texts(feature_names)
     with _explained(path):
         if _kind(path) in ARRAY_ENDINGS:
+            _refuse_id_name(path, id_name)
             return _array(path, wanted, width)
-        return Rows.joined(list(row_blocks(path, wanted, width)))
+        return Rows.joined(list(row_blocks(path, wanted, width, id_name=id_name, decimal=decimal)))
 
 
 def row_blocks(
-    path: str | Path, feature_names: Sequence[str] | None = None, width: int | None = None
+    path: str | Path,
+    feature_names: Sequence[str] | None = None,
+    width: int | None = None,
+    *,
+    id_name: str | None = None,
+    decimal: str = ".",
 ) -> Iterator[Rows]:
     """The rows of :func:`read_rows` a block at a time, so that a table need not fit into memory.
 
@@ -66,22 +82,31 @@ def row_blocks(
     width = width if wanted is None else len(wanted)
     with _explained(path):
         if _kind(path) in ARRAY_ENDINGS:
+            _refuse_id_name(path, id_name)
             yield from _parts(_array(path, wanted, width))
             return
-        for number, block in enumerate(_blocks_of_table(path, wanted, width)):
+        for number, block in enumerate(_blocks_of_table(path, wanted, width, id_name, decimal)):
             if number == 0:
                 _refuse_nothing(block, path)
             yield block
 
 
-def _blocks_of_table(path: Path, wanted: list[str] | None, width: int | None) -> Iterator[Rows]:
+def _blocks_of_table(
+    path: Path, wanted: list[str] | None, width: int | None, id_name: str | None, decimal: str
+) -> Iterator[Rows]:
     if str(path) == STREAM:
         name = Path("standard input")
         lines = Lines(sys.stdin.buffer, name)
-        return text_blocks(name, records(lines, ".csv", name), wanted, width, lambda: lines.ready)
+        found = records(lines, ".csv", name, decimal)
+        return text_blocks(name, found, wanted, width, lambda: lines.ready, id_name=id_name)
     if _kind(path) in PARQUET_ENDINGS:
-        return parquet_blocks(path, path, wanted, width)
-    return text_blocks(path, records_of(path), wanted, width)
+        return parquet_blocks(path, path, wanted, width, id_name=id_name)
+    return text_blocks(path, records_of(path, decimal), wanted, width, id_name=id_name)
+
+
+def _refuse_id_name(path: Path, id_name: str | None) -> None:
+    if id_name is not None:
+        raise GsscError(f"{path} holds arrays, not columns, so there is no {id_name!r}: put ids under the key node_id")
 
 
 def _kind(path: Path) -> str:

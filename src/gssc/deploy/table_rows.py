@@ -11,6 +11,7 @@ import numpy as np
 
 from gssc.errors import GsscError
 from gssc.extras import require
+from gssc.names import nearest
 from gssc.text_tables import (
     ID_NAMES,
     LABEL_NAMES,
@@ -96,6 +97,7 @@ def text_blocks(
     width: int | None,
     ready: Callable[[], bool] = lambda: True,
     limits: TableLimits | None = None,
+    id_name: str | None = None,
 ) -> Iterator[Rows]:
     """The rows of a text table.
 
@@ -106,13 +108,14 @@ def text_blocks(
         width: number of features, if it is known.
         ready: whether another line can be had at once; if not, a block ends, so that no row waits for the next.
         limits: how large the table may be.
+        id_name: column of the ids; None: see :func:`find_id_column`.
     """
     names, lines = named_columns(path, lines, lambda cells: is_header(cells) or _are_names(cells, wanted))
     if limits is not None:
         limits.check(path, 0, len(names), 1)
     if wanted is not None and names == default_names(len(names)) and not set(wanted) <= set(names):
         wanted = None  # there are no names in the table: columns go by their place
-    columns, id_column = chosen_columns(path, names, wanted, width), find_id_column(names)
+    columns, id_column = chosen_columns(path, names, wanted, width, id_name), find_id_column(names, wanted, id_name)
     chosen_names, all_columns = [names[index] for index in columns], columns == list(range(len(names)))
     block, ids, places, count = [], [], [], 0
     most = block_rows(len(columns))
@@ -154,7 +157,7 @@ def _first_text(chosen: list[str], names: list[str]) -> str:
     name, cell = names[at], chosen[at]
     if not cell.strip():
         return f"column {name!r} is empty"
-    hint = "; write decimals with a point" if has_decimal_comma(cell) else ""
+    hint = "; write decimals with a point, or read them with a comma (--decimal ,)" if has_decimal_comma(cell) else ""
     return f"column {name!r} is {cell[:60]!r} where a number belongs{hint}"
 
 
@@ -164,6 +167,7 @@ def parquet_blocks(
     wanted: Sequence[str] | None,
     width: int | None,
     limits: TableLimits | None = None,
+    id_name: str | None = None,
     **options: Any,
 ) -> Iterator[Rows]:
     """The rows of a Parquet table.
@@ -174,6 +178,7 @@ def parquet_blocks(
         wanted: names of the features, if the model has them.
         width: number of features, if it is known.
         limits: how large the table may be.
+        id_name: column of the ids; None: see :func:`find_id_column`.
         options: for ``pyarrow.parquet.ParquetFile``.
     """
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
@@ -184,10 +189,10 @@ def parquet_blocks(
                 limits.check(path, rows, len(header), 1)
             if (twice := first_repeated(header)) is not None:
                 raise GsscError(f"{path}: column {twice!r} is there twice; rename one")
-            names = [header[index] for index in chosen_columns(path, header, wanted, width)]
+            names = [header[index] for index in chosen_columns(path, header, wanted, width, id_name)]
             if limits is not None:
                 limits.check(path, rows, len(header), len(names))
-            at = find_id_column(header)
+            at = find_id_column(header, wanted, id_name)
             id_name = None if at is None else header[at]
             _check_types(path, file.schema_arrow, names, id_name)
             start = 0
@@ -262,10 +267,12 @@ def block_rows(width: int) -> int:
     return max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(1, width)))
 
 
-def chosen_columns(path: Path, header: Sequence[str], wanted: Sequence[str] | None, width: int | None) -> list[int]:
+def chosen_columns(
+    path: Path, header: Sequence[str], wanted: Sequence[str] | None, width: int | None, id_name: str | None = None
+) -> list[int]:
     """Which columns of a table are features; refuses a table that has not as many as a model wants."""
     try:
-        columns = feature_columns(header, wanted)
+        columns = feature_columns(header, wanted, id_name)
     except ValueError as error:
         raise GsscError(f"{path}: {error}") from None
     if width is not None and len(columns) != width:
@@ -273,7 +280,7 @@ def chosen_columns(path: Path, header: Sequence[str], wanted: Sequence[str] | No
     return columns
 
 
-def feature_columns(header: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
+def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name: str | None = None) -> list[int]:
     """Which columns of a table are features: the wanted ones, or all that are not known to be something else.
 
     >>> feature_columns(["id", "b", "a", "label"], ["a", "b"])
@@ -283,7 +290,7 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None) -> list
     """
     if wanted is None:
         known = {*ID_COLUMNS, *OTHER_COLUMNS}
-        return [index for index, name in enumerate(header) if name.lower() not in known]
+        return [index for index, name in enumerate(header) if name.lower() not in known and name != id_name]
     # Readers of text tables take the blanks off names, and whoever fitted a model may have left them on.
     place = {name.strip(): index for index, name in enumerate(header)} | {
         name: index for index, name in enumerate(header)
@@ -296,14 +303,27 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None) -> list
     return [place[name] for name in wanted]
 
 
-def find_id_column(header: Sequence[str]) -> int | None:
-    """Which column of a table holds the ids, if any; an unnamed one only if nothing else does.
+def find_id_column(header: Sequence[str], wanted: Sequence[str] | None = None, given: str | None = None) -> int | None:
+    """Which column of a table holds the ids, if any: the one that `gssc data import` would take.
 
-    >>> find_id_column(["", "load", "ID"])
-    2
+    That is the column the user names, else one with a usual name (an unnamed one only if nothing else does), else the
+    first, where it is known to be no feature, label or split.
+
+    >>> find_id_column(["", "load", "ID"]), find_id_column(["machine", "load"], wanted=["load"])
+    (2, 0)
+    >>> find_id_column(["machine", "load"]), find_id_column(["label", "load"], wanted=["load"])
+    (None, None)
     """
+    if given is not None:
+        if given not in header:
+            raise GsscError(f"the table has no id column {given!r}: {nearest(given, header)}")
+        return header.index(given)
     names = [name.lower() for name in header]
-    return next((names.index(name) for name in ID_COLUMNS if name in names), None)
+    usual = next((names.index(name) for name in ID_COLUMNS if name in names), None)
+    if usual is not None or wanted is None or not header:
+        return usual
+    no_id = {*(name.strip() for name in wanted), *wanted}
+    return None if header[0] in no_id or names[0] in OTHER_COLUMNS else 0
 
 
 def wrong_width(found: int, width: int, feature_names: Sequence[str] | None) -> str:

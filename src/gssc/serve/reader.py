@@ -14,7 +14,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from gssc.deploy.table_rows import Rows, TableLimits, parquet_blocks, text_blocks
 from gssc.errors import GsscError
@@ -51,7 +51,7 @@ def read_table(kind: str, name: str, body: bytes, settings: Settings) -> Rows:
     if kind == "parquet":
         import pyarrow as pa
 
-        bounds = {"thrift_string_size_limit": len(body), "thrift_container_size_limit": len(body)}
+        bounds: dict[str, Any] = {"thrift_string_size_limit": len(body), "thrift_container_size_limit": len(body)}
         blocks = parquet_blocks(path, pa.BufferReader(body), wanted, width, limits, **bounds)
     else:
         lines = records(Lines(io.BytesIO(body), path), f".{kind}", path, most_blank=limits.max_blank)

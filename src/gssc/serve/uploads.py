@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from python_multipart.exceptions import FormParserError
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -60,8 +61,8 @@ async def _file_of_form(headers: Headers, body: bytes) -> tuple[str, str, bytes]
     parser.spool_max_size = len(body) + 1  # the body is in memory already; its part may be, too
     try:
         form = await parser.parse()
-    except MultiPartException as error:
-        raise Refused(422, f"the form cannot be read: {error.message}") from None
+    except (MultiPartException, FormParserError) as error:  # starlette before 1.0 lets the parser's own errors through
+        raise Refused(422, f"the form cannot be read: {getattr(error, 'message', error)}") from None
     try:
         file = form.get("file")
         if not isinstance(file, UploadFile):

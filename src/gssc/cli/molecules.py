@@ -1,0 +1,191 @@
+"""What `gssc train`, `gssc predict` and `gssc bench` do with molecules; their modules call these functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gssc.data.registry import DATASETS
+from gssc.errors import GsscError
+from gssc.molecules.registry import MODELS, molecule_model
+
+
+def names_molecules(arguments: Sequence[str]) -> bool:
+    """Whether the arguments of `gssc train` are about molecules: a set, a table of SMILES, or such a run to resume."""
+    if any(argument.partition("=")[0] == "--molecules" for argument in arguments):
+        return True
+    before = ["", *arguments]
+    named = [word for word, option in zip(arguments, before, strict=False) if not option.startswith("--")]
+    if any(word in DATASETS and DATASETS[word].level == "graph" for word in named):
+        return True
+    folders = [word for word, option in zip(arguments, before, strict=False) if option == "--out"]
+    return "--resume" in arguments and bool(folders) and bool(_noted(Path(folders[0])))
+
+
+def is_about_molecules(args: Any) -> bool:
+    """The same of parsed arguments."""
+    if args.get("molecules") or about_molecules(args.get("dataset")):
+        return True
+    return bool(args.get("resume") and args.get("out") and _noted(Path(args["out"])))
+
+
+def add_train_arguments(parser: Any, model: str) -> None:
+    """The options of `gssc train` for molecules; --settings.NAME are those of the model."""
+    parser.add_argument("dataset", type=str, nargs="?", help="bbbp, tox21, muv or hiv")
+    parser.add_argument("--molecules", type=str, help="your own table of SMILES and targets, .csv or .tsv")
+    parser.add_argument("--smiles-column", type=str, help="name of its column of SMILES; default smiles")
+    parser.add_argument("--targets", type=str, help="columns to learn, joined by commas; default all others")
+    parser.add_argument("--split", type=str, help="scaffold (default), random, random:60/20/20")
+    parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
+    parser.add_argument("--model.name", type=str, help="gssc (default), gin, gcn, fingerprint_forest, ...")
+    parser.add_argument("--seed", type=int, help="seed of the run")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
+    parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
+    parser.add_argument("--settings", type=type(molecule_model(model).settings()))
+
+
+def _noted(folder: Path) -> dict[str, Any]:
+    """Return the config.yaml of a run on molecules; empty if it is not one."""
+    from gssc.settings import read_settings
+
+    if not (folder / "config.yaml").exists():
+        return {}
+    found = read_settings(folder / "config.yaml")
+    return found if "molecules" in found else {}
+
+
+def train_molecules(args: Any) -> None:
+    """Load the molecules, train with one line per epoch, show the result."""
+    from rich.console import Console
+
+    from gssc.molecules.load import load_molecules, read_molecules
+    from gssc.molecules.run import MoleculeRun
+
+    console = Console(stderr=True, markup=False, highlight=False)
+    table = args.get("molecules")
+    folder = Path(args.get("out") or Path("runs") / (args.get("dataset") or Path(table or "run").stem))
+    before = _noted(folder) if args.get("resume") else {}
+    data = before.get("data") or {
+        "dataset": args.get("dataset"),
+        "molecules": str(Path(table).absolute()) if table else None,
+        "smiles_column": args.get("smiles_column"),
+        "targets": args.get("targets"),
+        "split": args.get("split") or "scaffold",
+        "split_seed": 0,
+    }
+    noted = dict(before.get("molecules", {}))
+    model = noted.pop("model", None) or model_name(args)
+    shared = {"split": data["split"], "seed": data["split_seed"]}
+    if data["molecules"]:
+        targets = data["targets"].split(",") if data["targets"] else None
+        molecules = read_molecules(data["molecules"], smiles_column=data["smiles_column"], targets=targets, **shared)
+    elif data["dataset"]:
+        molecules = load_molecules(data["dataset"], data_root=args.get("data_root"), **shared)
+    else:
+        raise GsscError("name a set of molecules, or give your own table with --molecules FILE.csv")
+    settings = settings_of(model, noted, args)
+    run = MoleculeRun(
+        folder,
+        molecules,
+        model,
+        settings,
+        data=data,
+        overwrite=bool(args.get("overwrite")),
+        resume=bool(args.get("resume")),
+    )
+    console.print(f"{molecules!r}; model {model}, seed {settings.train.seed}", soft_wrap=True)
+    if molecules.skipped:
+        first = molecules.skipped[0]
+        console.print(
+            f"note: {len(molecules.skipped)} rows hold no molecule and are left out, the first is row {first.row}: "
+            f"{first.reason}; skipped.csv lists them",
+            soft_wrap=True,
+        )
+    metrics = run.train(
+        lambda epoch: console.print(
+            f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
+            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best else ''}"
+        )
+    )
+    Console(markup=False, highlight=False).print(
+        f"{metrics['dataset']} ({metrics['split']}), {model}: {metrics['metric']} {metrics['val_score']} validation, "
+        f"{metrics['test_score']} test; {metrics['seconds']} s; saved to {folder}",
+        soft_wrap=True,
+    )
+
+
+def settings_of(model: str, noted: dict[str, Any], args: Any) -> Any:
+    """Return the model's settings: its own, then those of the run that is resumed, then what was typed."""
+    typed = args["settings"].as_dict() if args.get("settings") is not None else {}
+    made = molecule_model(model).settings()
+    for layer in (noted, typed):
+        for name, value in layer.items():
+            if name == "train":
+                made.train = replace(made.train, **value)
+            else:
+                setattr(made, name, value)
+    if args.get("seed") is not None:
+        made.train.seed = args["seed"]
+    return made
+
+
+def model_name(args: Any) -> str:
+    """Return the model that was asked for, or GSSC."""
+    return str((args.get("model") or {}).get("name") or "gssc")
+
+
+def about_molecules(datasets: str | None) -> bool:
+    """Whether the first data set of `gssc bench` is a set of molecules: those are compared apart from graphs."""
+    first = str(datasets or "").partition(",")[0].partition(":")[0].strip()
+    return first in DATASETS and DATASETS[first].level == "graph"
+
+
+def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
+    """Run the cross product on sets of molecules, as far as the store does not have it."""
+    from rich.console import Console
+
+    from gssc.cli.bench import names
+    from gssc.evaluate.molecule_sweep import molecule_cells, sweep
+
+    if not options.models:
+        raise GsscError(f"name --models for molecules: {', '.join(MODELS)}")
+    cells = molecule_cells(names(options.models, MODELS), names(options.datasets), options.seeds, options.max_epochs)
+    console = Console(stderr=True, highlight=False, markup=False)
+    rows: list[dict[str, Any]] = []
+    again = {"again": options.rerun, "retry": options.retry}
+    for row in sweep(
+        cells, store, **again, started=lambda cell: console.print(f"{len(rows)} of {len(cells)}: {cell.title}")
+    ):
+        rows.append(row)
+        if row["error"]:
+            console.print(f"failed: {row['model']} on {row['dataset']}, seed {row['seed']}: {row['error']}")
+    return rows
+
+
+def is_molecule_model(folder: str | Path) -> bool:
+    """Whether a run folder holds a model that takes SMILES."""
+    try:
+        about = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(about, dict) and str(about.get("format", "")).startswith("gssc-molecules")
+
+
+def predict_molecules(args: Any) -> None:
+    """Predict for a table of SMILES and show how many rows were read."""
+    from rich.console import Console
+
+    from gssc.molecules.deployed import DeployedMolecules
+    from gssc.molecules.predict import predict_table
+
+    model = DeployedMolecules.load(args.run)
+    summary = predict_table(model, args.rows, args.out, args.smiles_column, overwrite=args.overwrite)
+    text = f"{summary.rows:,} rows, written to {args.out}"
+    if summary.invalid:
+        rows = ", ".join(map(str, summary.first_invalid))
+        text += f"; {summary.invalid:,} hold no molecule and have blank predictions (row {rows}...)"
+    Console(markup=False, highlight=False).print(text, soft_wrap=True)

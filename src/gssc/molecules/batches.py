@@ -1,0 +1,69 @@
+"""A few molecules at a time, as tensors: atoms, bonds, and which molecule each atom belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gssc.molecules.molecule_set import MoleculeSet, spans
+
+
+@dataclass
+class MoleculeBatch:
+    """B molecules with n atoms and b bonds.
+
+    Attributes:
+        index: which molecules of the set, [B].
+        atoms: which atoms of the set, [n].
+        owner: position in the batch of each atom's molecule, [n].
+        sizes: atoms per molecule, [B].
+        bonds: positions of the two ends among ``atoms``, each bond once, [2, b].
+        bond_index: which bonds of the set, [b].
+    """
+
+    index: np.ndarray
+    atoms: np.ndarray
+    owner: Tensor
+    sizes: Tensor
+    bonds: Tensor
+    bond_index: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def mean_pool(self, values: Tensor) -> Tensor:
+        """Return the mean over each molecule's atoms, [n, k] to [B, k]."""
+        total = values.new_zeros(len(self), values.shape[1]).index_add(0, self.owner, values)
+        return total / self.sizes.unsqueeze(1)
+
+
+def collate(molecules: MoleculeSet, index: np.ndarray) -> MoleculeBatch:
+    """Return the batch of these molecules."""
+    atoms, atom_starts = spans(molecules.atom_starts, index)
+    bond_index, bond_starts = spans(molecules.bond_starts, index)
+    shift = np.repeat(atom_starts[:-1] - molecules.atom_starts[index], np.diff(bond_starts))
+    sizes = np.diff(atom_starts)
+    return MoleculeBatch(
+        index=index,
+        atoms=atoms,
+        owner=torch.from_numpy(np.repeat(np.arange(len(index)), sizes)),
+        sizes=torch.from_numpy(sizes).float(),
+        bonds=torch.from_numpy(molecules.bonds[:, bond_index] + shift),
+        bond_index=bond_index,
+    )
+
+
+def shuffled(index: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield the numbers of ``index`` in random order; a last batch of one joins the one before it."""
+    order = rng.permutation(index)
+    stops = [*range(size, len(order), size), len(order)]
+    if len(stops) > 1 and stops[-1] - stops[-2] == 1:
+        del stops[-2]
+    start = 0
+    for stop in stops:
+        yield order[start:stop]
+        start = stop

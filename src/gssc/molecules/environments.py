@@ -1,0 +1,44 @@
+"""Circular environments: what surrounds an atom, hashed to columns that can be added to its row.
+
+The identifier of an atom at radius 0 is a hash of some of its fields; at radius r + 1 it is a hash of its identifier at
+radius r and of those of its neighbours with the bonds that lead there, in any order. Morgan fingerprints are built the
+same way. Two atoms with equal surroundings up to r bonds get equal identifiers; equal columns can also be a collision.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gssc.molecules.fields import ATOM_FIELDS
+from gssc.molecules.molecule_set import MoleculeSet
+
+# Fields that enter an identifier: chirality, radicals and hybridization would split environments that behave alike.
+HASHED = tuple(
+    place
+    for place, field in enumerate(ATOM_FIELDS)
+    if field.name in ("element", "degree", "charge", "hydrogens", "aromatic", "in_ring")
+)
+
+
+def environments(molecules: MoleculeSet, radius: int) -> list[np.ndarray]:
+    """Return the identifiers of all atoms at radius 1 to ``radius``, each [A] unsigned 64-bit integers."""
+    identifier = np.zeros(len(molecules.atoms), dtype=np.uint64)
+    for place in HASHED:
+        identifier = scramble(identifier * np.uint64(31) + molecules.atoms[:, place] + np.uint64(1))
+    source, target = np.concatenate([molecules.bonds, molecules.bonds[::-1]], axis=1)
+    kind = np.tile(molecules.bond_fields[:, 0].astype(np.uint64), 2)
+    found = []
+    for _ in range(radius):
+        arriving = scramble(identifier[target] * np.uint64(7) + kind + np.uint64(1))
+        total = np.zeros_like(identifier)
+        np.add.at(total, source, arriving)  # a sum modulo 2^64: the order of neighbours does not matter
+        identifier = scramble(identifier * np.uint64(131) + total)
+        found.append(identifier)
+    return found
+
+
+def scramble(values: np.ndarray) -> np.ndarray:
+    """Return each 64-bit integer with its bits well mixed, so that a remainder of it is a good hash."""
+    values = (values ^ (values >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    values = (values ^ (values >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return values ^ (values >> np.uint64(33))

@@ -1,0 +1,174 @@
+"""Many SMILES to a MoleculeSet: several processes, a progress bar, and a cache on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gssc.data.fetch import cache_root
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.files import atomic_write
+from gssc.molecules.fields import ATOM_FIELDS, BOND_FIELDS
+from gssc.molecules.molecule_set import MoleculeSet, Skipped
+from gssc.molecules.smiles import InvalidSmiles, Molecule, read_molecule
+
+CHUNK = 2000
+PROGRESS_FROM = 3000
+# Part of the cache's key: another number where the arrays made from a SMILES change.
+FORMAT = 1
+ARRAYS = ("atoms", "atom_starts", "bonds", "bond_fields", "bond_starts", "scaffolds", "kept")
+
+
+def featurize(
+    smiles: Sequence[str],
+    targets: np.ndarray | None = None,
+    target_names: Sequence[str] = (),
+    *,
+    name: str = "molecules",
+    invalid: str = "skip",
+    jobs: int = 1,
+    cache: bool = False,
+    progress: bool = False,
+) -> MoleculeSet:
+    """Return the molecules of a list of SMILES.
+
+    Args:
+        smiles: texts.
+        targets: [len(smiles), T] numbers, NaN where unknown.
+        target_names: [T].
+        name: what to call the set.
+        invalid: ``skip`` leaves out what RDKit cannot read and lists it in ``skipped``; ``refuse`` raises.
+        jobs: processes.
+        cache: keep the arrays in the cache folder, under a digest of the SMILES, and use them the next time.
+        progress: show a progress bar where there are many.
+    """
+    if invalid not in ("skip", "refuse"):
+        raise GsscError(f"invalid={invalid!r} is not known: use skip or refuse")
+    texts = [str(text) for text in smiles]
+    path = cache_path(texts) if cache else None
+    found = read_cache(path) if path else None
+    if found is None:
+        found = arrays_of(texts, jobs, progress)
+        if path:
+            write_cache(path, *found)
+    arrays, reasons = found
+    skipped = tuple(Skipped(row + 1, texts[row], reason) for row, reason in reasons)
+    if skipped and invalid == "refuse":
+        raise GsscError(f"row {skipped[0].row}: {skipped[0].reason}; {len(skipped)} of {len(texts)} rows are like this")
+    kept = arrays.pop("kept")
+    if not len(kept):
+        raise GsscError(f"{name}: none of {len(texts)} rows holds a molecule" + first_reason(skipped))
+    if targets is None:
+        targets = np.empty((len(texts), 0), dtype=np.float32)
+    return MoleculeSet(
+        smiles=np.array(texts, dtype=object)[kept],
+        targets=np.asarray(targets, dtype=np.float32)[kept],
+        target_names=tuple(target_names),
+        rows=kept + 1,
+        skipped=skipped,
+        name=name,
+        **arrays,
+    )
+
+
+def first_reason(skipped: Sequence[Skipped]) -> str:
+    """Return the end of a message that names the first row left out."""
+    return f": row {skipped[0].row}: {skipped[0].reason}" if skipped else ""
+
+
+Found = tuple[dict[str, Any], list[tuple[int, str]]]
+
+
+def arrays_of(smiles: Sequence[str], jobs: int = 1, progress: bool = False) -> Found:
+    """Return the arrays of all molecules that can be read, and (row, reason) of those that cannot."""
+    molecules: list[Molecule] = []
+    reasons: list[tuple[int, str]] = []
+    kept: list[int] = []
+    for row, outcome in enumerate(_read_all(smiles, jobs, progress)):
+        if isinstance(outcome, str):
+            reasons.append((row, outcome))
+        else:
+            kept.append(row)
+            molecules.append(outcome)
+    atoms = [len(molecule.atoms) for molecule in molecules]
+    atom_starts = np.concatenate([[0], np.cumsum(atoms)]).astype(np.int64)
+    bonds = [molecule.bonds + start for molecule, start in zip(molecules, atom_starts, strict=False)]
+    number: dict[str, int] = {}
+    scaffolds = [number.setdefault(molecule.scaffold, len(number)) for molecule in molecules]
+    return {
+        "atoms": np.concatenate([np.empty((0, len(ATOM_FIELDS)), np.uint8), *(each.atoms for each in molecules)]),
+        "atom_starts": atom_starts,
+        "bonds": np.concatenate([np.empty((2, 0), np.int64), *bonds], axis=1),
+        "bond_fields": np.concatenate(
+            [np.empty((0, len(BOND_FIELDS)), np.uint8), *(each.bond_fields for each in molecules)]
+        ),
+        "bond_starts": np.concatenate([[0], np.cumsum([each.shape[1] for each in bonds])]).astype(np.int64),
+        "scaffolds": np.array(scaffolds, dtype=np.int64),
+        "kept": np.array(kept, dtype=np.int64),
+    }, reasons
+
+
+def _read_all(smiles: Sequence[str], jobs: int, progress: bool) -> Iterator[Molecule | str]:
+    chunks = [smiles[start : start + CHUNK] for start in range(0, len(smiles), CHUNK)]
+    if jobs > 1 and len(chunks) > 1:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+            yield from _tracked(pool.map(_read_chunk, chunks), len(smiles), progress)
+    else:
+        yield from _tracked(map(_read_chunk, chunks), len(smiles), progress)
+
+
+def _tracked(chunks: Iterator[list[Molecule | str]], total: int, progress: bool) -> Iterator[Molecule | str]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    shown = progress and total >= PROGRESS_FROM and console.is_terminal
+    with Progress(console=console, transient=True, disable=not shown) as bar:
+        task = bar.add_task("reading molecules", total=total)
+        for chunk in chunks:
+            yield from chunk
+            bar.advance(task, len(chunk))
+
+
+def _read_chunk(smiles: Sequence[str]) -> list[Molecule | str]:
+    """Return a molecule, or the reason there is none, for each text."""
+    outcomes: list[Molecule | str] = []
+    for text in smiles:
+        try:
+            outcomes.append(read_molecule(text))
+        except InvalidSmiles as error:
+            outcomes.append(str(error))
+    return outcomes
+
+
+def cache_path(smiles: Sequence[str]) -> Path:
+    """Return where the arrays of these SMILES are kept; another RDKit reads some molecules in another way."""
+    digest = hashlib.sha256(f"{FORMAT} {require('rdkit', extra='molecules').__version__}\n".encode())
+    for text in smiles:
+        digest.update(text.encode() + b"\n")
+    return cache_root() / "molecules" / f"{digest.hexdigest()[:32]}.npz"
+
+
+def read_cache(path: Path) -> Found | None:
+    """Return what :func:`write_cache` wrote; None where there is nothing whole."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            reasons = [(int(row), str(reason)) for row, reason in json.loads(str(file["reasons"]))]
+            return {name: file[name] for name in ARRAYS}, reasons
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def write_cache(path: Path, arrays: dict[str, np.ndarray], reasons: list[tuple[int, str]]) -> None:
+    """Keep arrays and reasons as one file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as temporary:
+        np.savez_compressed(temporary, allow_pickle=False, reasons=np.array(json.dumps(reasons)), **arrays)

@@ -1,0 +1,1 @@
+"""Graph-level models, one file per model."""

@@ -1,0 +1,94 @@
+"""The chemist's baseline: a random forest on Morgan count fingerprints, one per target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gssc.extras import require
+from gssc.molecules.batches import MoleculeBatch
+from gssc.molecules.fingerprints import morgan_counts
+from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
+
+MARGIN = 1e-3  # forests give shares of trees: 0 and 1 must have finite logits
+
+
+@dataclass
+class Settings:
+    """Fingerprints and forest.
+
+    Args:
+        radius, columns: of the fingerprints.
+        trees: per target.
+        train: only its seed and threads count; an epoch is the forest of one target.
+    """
+
+    radius: int = 2
+    columns: int = 2048
+    trees: int = 200
+    train: Schedule = field(default_factory=lambda: Schedule(average=0.0))
+
+
+class ForestTraining(MoleculeTraining):
+    """Fits one forest per target; what it keeps are the logits of every molecule."""
+
+    model: ForestScores
+
+    def build(self) -> None:
+        self.model = ForestScores(*self.molecules.targets.shape)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """The fingerprints, [M, columns]; trees split dense columns several times faster than sparse ones."""
+        return morgan_counts(self.molecules.smiles, self.config.radius, self.config.columns).toarray().clip(max=255)
+
+    def steps(self) -> Iterator[Any]:
+        """One forest per step."""
+        self.best.validation = False  # the last step has all targets
+        while self.epoch < self.molecules.num_targets:
+            self.model.logits[:, self.epoch] = torch.from_numpy(self._fit(self.epoch).astype(np.float32))
+            yield MoleculeStep("forest")
+
+    def _fit(self, target: int) -> np.ndarray:
+        known = self.train_index[~np.isnan(self.molecules.targets[self.train_index, target])]
+        truth = self.molecules.targets[known, target]
+        if len(np.unique(truth)) < 2:
+            return np.zeros(len(self.molecules))
+        regression = self.objective.regression
+        forest = fitted_forest(self.rows[known], truth, self.config.trees, self.schedule.seed, regression)
+        if regression:
+            return (forest.predict(self.rows) - self.objective.mean[target]) / self.objective.scale[target]
+        share = np.clip(forest.predict_proba(self.rows)[:, 1], MARGIN, 1 - MARGIN)
+        return np.log(share / (1 - share))
+
+    def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
+        assert isinstance(model, ForestScores)
+        return model.logits[torch.from_numpy(batch.index)]
+
+
+def fitted_forest(
+    rows: np.ndarray, truth: np.ndarray, trees: int, seed: int, regression: bool, out_of_bag: bool = False
+) -> Any:
+    """Return a fitted forest; ``out_of_bag`` adds predictions of its own rows by trees that did not see them."""
+    ensemble = require("sklearn.ensemble", extra="molecules")
+    shared = {"n_estimators": trees, "random_state": seed, "oob_score": out_of_bag}
+    if regression:
+        return ensemble.RandomForestRegressor(max_features=1 / 3, **shared).fit(rows, truth)
+    return ensemble.RandomForestClassifier(max_features="sqrt", **shared).fit(rows, truth)
+
+
+class ForestScores(nn.Module):
+    """The logits of every molecule, zero where no forest has been fitted yet."""
+
+    logits: Tensor
+
+    def __init__(self, molecules: int, targets: int):
+        super().__init__()
+        self.unused = nn.Parameter(torch.zeros(1))  # optimisers want a parameter
+        self.register_buffer("logits", torch.zeros(molecules, targets))

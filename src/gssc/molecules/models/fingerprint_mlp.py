@@ -1,0 +1,50 @@
+"""An MLP on Morgan count fingerprints: what a plain network makes of the chemist's features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gssc.molecules.batches import MoleculeBatch
+from gssc.molecules.fingerprints import morgan_counts
+from gssc.molecules.training import MoleculeTraining, Schedule
+
+
+@dataclass
+class Settings:
+    """Fingerprints, network and schedule.
+
+    Args:
+        radius, columns: of the fingerprints.
+        hidden: width of the two hidden layers.
+        dropout: of hidden units.
+        train: see :class:`gssc.molecules.training.Schedule`.
+    """
+
+    radius: int = 2
+    columns: int = 2048
+    hidden: int = 256
+    dropout: float = 0.5
+    train: Schedule = field(default_factory=lambda: Schedule(epochs=30, weight_decay=1e-4))
+
+
+class FingerprintMLPTraining(MoleculeTraining):
+    """Trains the MLP on the logarithm of counts."""
+
+    def build(self) -> None:
+        settings = self.config
+        self.rows = morgan_counts(self.molecules.smiles, settings.radius, settings.columns)
+        self.rows.data = np.log1p(self.rows.data)
+        width = settings.hidden
+        self.model = nn.Sequential(
+            *(nn.Linear(settings.columns, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Dropout(settings.dropout)),
+            *(nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Dropout(settings.dropout)),
+            nn.Linear(width, self.molecules.num_targets),
+        )
+
+    def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
+        return cast(Tensor, model(torch.from_numpy(self.rows[batch.index].toarray())))

@@ -1,0 +1,60 @@
+"""Supervised GCN (Kipf and Welling 2017) and GIN (Xu et al. 2019; GINEConv of Hu et al. 2020) with mean pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+from torch import Tensor, nn
+
+from gssc.molecules.batches import MoleculeBatch
+from gssc.molecules.models.encoder import GraphEncoder, GraphTensors
+from gssc.molecules.training import MoleculeTraining, Schedule
+
+
+@dataclass
+class Settings:
+    """A graph neural network and its schedule.
+
+    Args:
+        width, layers, dropout: of the encoder.
+        train: see :class:`gssc.molecules.training.Schedule`.
+    """
+
+    width: int = 128
+    layers: int = 3
+    dropout: float = 0.2
+    train: Schedule = field(default_factory=Schedule)
+
+
+class GraphClassifier(nn.Module):
+    """An encoder, mean pooling and a linear head."""
+
+    def __init__(self, encoder: GraphEncoder, outputs: int):
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(encoder.width, outputs)
+
+    def forward(self, graph: GraphTensors) -> Tensor:
+        """Return the logits of each molecule, [B, T]."""
+        return cast(Tensor, self.head(graph.mean_pool(self.encoder(graph))))
+
+
+class GCNTraining(MoleculeTraining):
+    """Trains a GCN on the labels of the training molecules."""
+
+    kind = "gcn"
+
+    def build(self) -> None:
+        settings = self.config
+        encoder = GraphEncoder(self.kind, settings.width, settings.layers, settings.dropout)
+        self.model = GraphClassifier(encoder, self.molecules.num_targets)
+
+    def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
+        return cast(Tensor, model(GraphTensors.of(self.molecules, batch)))
+
+
+class GINTraining(GCNTraining):
+    """The same with GIN layers, which see bond fields, too."""
+
+    kind = "gin"

@@ -1,0 +1,260 @@
+"""GSSC on molecules: the MLP sees single atoms, bonds only choose training pairs (the loss after Eq. 13).
+
+    L = L_smooth(bonds that STR-Sparse keeps) + L_graph(mean of the atoms' embeddings, the molecule's targets)
+
+Atoms have no labels, so head f gives an embedding of K numbers in place of class scores. Its largest entry is the
+atom's pseudo-label: the K entries are soft clusters, pulled together along bonds and pushed apart by negatives. The
+homophily objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends fall into the same cluster.
+
+The keep probability of a bond depends on its two atom rows alone, so it is computed once per pair of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gssc.features import SparseRows
+from gssc.models.str_contrast import STRContrast, STRContrastSettings
+from gssc.molecules.atom_rows import AtomRows, RowFormat
+from gssc.molecules.batches import MoleculeBatch
+from gssc.molecules.deployed import DeployedMolecules, Layers
+from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
+from gssc.sparsify.relaxed import sample_edges
+from gssc.sparsify.str_sparse import STRSparse, STRSparseSettings
+from gssc.tasks import Classes
+from gssc.train.batches import EdgeBatch
+from gssc.train.checkpoint import State
+from gssc.train.losses import homophily_ratio, pair_smoothness
+from gssc.train.optimize import descend
+
+
+@dataclass
+class Settings:
+    """GSSC at graph level.
+
+    Args:
+        hidden, layers, dropout: of the MLP on atoms, see :class:`gssc.models.str_contrast.STRContrastSettings`.
+        embedding: numbers per atom that head f gives; the molecule's embedding is their mean.
+        readout: ``linear`` (text) or ``mlp``, see :class:`Readout`.
+        use_size: give the readout the logarithm of the number of atoms, which a mean loses.
+        radius: adds hashed circular environments up to this radius to the atom rows; 0: atoms alone.
+        columns: hashed columns per radius.
+        smoothness_weight: of L_smooth beside L_graph.
+        negative_weight: of the negative term within L_smooth.
+        pairs: bonds per batch that enter L_smooth, drawn anew each time.
+        sparsify: learn which bonds to train on; off keeps every bond (the ablation).
+        warmup: epochs on all bonds before the sparsifier begins.
+        alpha, temperature, sparsifier_lr: of STR-Sparse (Eq. 5 and 6).
+        train: see :class:`gssc.molecules.training.Schedule`.
+    """
+
+    hidden: int = 128
+    layers: int = 2
+    dropout: float = 0.2
+    embedding: int = 64
+    readout: Literal["linear", "mlp"] = "mlp"
+    use_size: bool = True
+    radius: int = 0
+    columns: int = 1024
+    smoothness_weight: float = 0.1
+    negative_weight: float = 1.0
+    pairs: int = 256
+    sparsify: bool = True
+    warmup: int = 5
+    alpha: float = 0.3
+    temperature: float = 0.5
+    sparsifier_lr: float = 0.01
+    train: Schedule = field(default_factory=Schedule)
+
+
+class Readout(nn.Module):
+    """Turns a molecule's embedding into targets: a linear map, or batch norm, a hidden layer and dropout before it."""
+
+    def __init__(self, inputs: int, outputs: int, settings: Settings):
+        super().__init__()
+        self.linear = settings.readout == "linear"
+        width = inputs if self.linear else settings.hidden
+        if not self.linear:
+            self.norm = nn.BatchNorm1d(inputs)
+            self.hidden = nn.Linear(inputs, width)
+            self.dropout = nn.Dropout(settings.dropout)
+        self.last = nn.Linear(width, outputs)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Return logits [B, T] from embeddings [B, inputs]."""
+        if not self.linear:
+            pooled = self.dropout(torch.relu(self.hidden(self.norm(pooled))))
+        return cast(Tensor, self.last(pooled))
+
+    @torch.no_grad()
+    def folded_layers(self) -> Layers:
+        """Return (weight, bias) pairs, the batch norm folded into the first."""
+        last = [(self.last.weight.numpy().copy(), self.last.bias.numpy().copy())]
+        if self.linear:
+            return last
+        statistics = self.norm.state_dict()
+        factor = self.norm.weight / (statistics["running_var"] + self.norm.eps).sqrt()
+        offset = self.norm.bias - factor * statistics["running_mean"]
+        weight, bias = self.hidden.weight * factor, self.hidden.bias + self.hidden.weight @ offset
+        return [(weight.numpy(), bias.numpy()), *last]
+
+
+class AtomClassifier(nn.Module):
+    """The MLP on atoms and the readout on the mean of their embeddings."""
+
+    def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
+        super().__init__()
+        config = STRContrastSettings(hidden=settings.hidden, layers=settings.layers, dropout=settings.dropout)
+        self.atoms = STRContrast(inputs, settings.embedding, config, rng)
+        self.readout = Readout(settings.embedding + settings.use_size, outputs, settings)
+        self.use_size = settings.use_size
+
+    def logits(self, atom_embeddings: Tensor, batch: MoleculeBatch) -> Tensor:
+        """Return the logits of molecules from the embeddings of their atoms [n, K]."""
+        pooled = batch.mean_pool(atom_embeddings)
+        if self.use_size:
+            pooled = torch.cat([pooled, batch.sizes.log().unsqueeze(1)], dim=1)
+        return cast(Tensor, self.readout(pooled))
+
+
+class GSSCTraining(MoleculeTraining):
+    """Trains :class:`AtomClassifier`; prediction looks at atom rows only."""
+
+    model: AtomClassifier
+
+    def build(self) -> None:
+        settings, molecules = self.config, self.molecules
+        self.rows = AtomRows(molecules, RowFormat(settings.radius, settings.columns))
+        self.model = AtomClassifier(self.rows.matrix.shape[1], molecules.num_targets, settings, self.rng)
+        bonds = np.sort(self.rows.of_atom[molecules.bonds], axis=0)  # which rows each bond joins
+        train_bonds = self._bonds_of(molecules.train)
+        count = self.rows.matrix.shape[0]
+        key, self.pair_of_bond = np.unique(bonds[0] * count + bonds[1], return_inverse=True)
+        self.row_pairs = torch.from_numpy(np.stack([key // count, key % count]))
+        self.train_pairs = torch.from_numpy(self.pair_of_bond[train_bonds])  # the pair of each training bond
+        config = STRSparseSettings(alpha=settings.alpha, temperature=settings.temperature, score="mean", hidden=64)
+        self.sparsifier = STRSparse(SparseRows(self.rows.matrix), self.row_pairs, config, self.rng)
+        self.sparsifier_optimizer = torch.optim.Adam(self.sparsifier.parameters(), lr=settings.sparsifier_lr)
+        self.keep = KeepProbability(len(key))
+        self.clusters = Classes(settings.embedding)  # what head f predicts of an atom
+
+    def _bonds_of(self, index: np.ndarray) -> np.ndarray:
+        mask = np.zeros(len(self.molecules), dtype=bool)
+        mask[index] = True
+        return np.flatnonzero(np.repeat(mask, np.diff(self.molecules.bond_starts)))
+
+    def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
+        assert isinstance(model, AtomClassifier)
+        rows = self.rows.of_atom[batch.atoms]
+        if model.training:
+            # Every atom on its own, equal ones too: fresh dropout, and the batch statistics that pairs have as well.
+            return model.logits(model.atoms(SparseRows(self.rows.matrix[rows])), batch)
+        present, place = np.unique(rows, return_inverse=True)
+        found = model.atoms(SparseRows(self.rows.matrix[present]))
+        return model.logits(found.index_select(0, torch.from_numpy(place.ravel())), batch)
+
+    def batch_loss(self, batch: MoleculeBatch) -> Tensor:
+        loss = super().batch_loss(batch)
+        if self.config.smoothness_weight > 0 and (pairs := self.drawn_pairs(batch)) is not None:
+            loss = loss + self.config.smoothness_weight * self.smoothness(pairs)
+        return loss
+
+    def drawn_pairs(self, batch: MoleculeBatch) -> EdgeBatch | None:
+        """Return a sample of the batch's bonds that STR-Sparse keeps this time, as a batch of training pairs."""
+        kept = self.rng.random(len(batch.bond_index)) < self.keep.probability[self.pair_of_bond[batch.bond_index]]
+        chosen = self.rng.permutation(np.flatnonzero(kept))[: self.config.pairs]
+        if len(chosen) < 2:
+            return None
+        ends = self.rows.of_atom[batch.atoms][batch.bonds.numpy()[:, chosen]]
+        ends = np.where(self.rng.random(len(chosen)) < 0.5, ends, ends[::-1])
+        present, place = np.unique(ends, return_inverse=True)
+        source, target = torch.from_numpy(place.reshape(2, -1))
+        return EdgeBatch(
+            rows=SparseRows(self.rows.matrix[present]),
+            source=source,
+            target=target,
+            negative=None,
+            negatives_in_batch=True,
+            labels=torch.empty(0),
+            index=chosen,
+        )
+
+    def smoothness(self, pairs: EdgeBatch) -> Tensor:
+        """Return L_smooth of Eq. 9 to 11 on atom embeddings."""
+        out = self.model.atoms.compare(pairs)
+        return pair_smoothness(
+            self.clusters, out.endpoints, out.mixed, out.negatives, self.config.negative_weight
+        ).mean()
+
+    @torch.no_grad()
+    def pseudo_labels(self) -> Tensor:
+        """Return the largest entry of each atom row's embedding, [U]."""
+        model = self.averaged.model
+        assert isinstance(model, AtomClassifier)
+        was_training = model.training
+        model.eval()
+        labels = model.atoms(SparseRows(self.rows.matrix)).argmax(1)
+        model.train(was_training)
+        return labels
+
+    def end_of_pass(self, step: MoleculeStep) -> None:
+        """One step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
+        labels = self.pseudo_labels()
+        agree = (labels[self.row_pairs[0]] == labels[self.row_pairs[1]]).float()[self.train_pairs]
+        step.phase = "warm-up"
+        kept = torch.ones(len(self.train_pairs))
+        if self.config.sparsify and self.epoch >= self.config.warmup and len(self.train_pairs):
+            step.phase = "alternate"
+            probability = self.sparsifier.keep_probability()
+            weights = sample_edges(probability[self.train_pairs], self.config.temperature, "logistic", self.rng)
+            loss = homophily_ratio(weights, agree)
+            if loss.requires_grad:
+                descend(loss, self.sparsifier_optimizer)
+            kept = weights.detach()
+            self.keep.probability = self.sparsifier.keep_probability().detach().numpy()
+        step.notes["edges_kept"] = int(kept.sum())
+        step.notes["pseudo_homophily"] = float((kept * agree).sum() / kept.sum().clamp(min=1))
+
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all bonds of the set [2, E] and the keep probability of each."""
+        return self.molecules.bonds, self.keep.probability[self.pair_of_bond]
+
+    @torch.no_grad()
+    def deployed_molecules(self) -> DeployedMolecules:
+        """Return the model of the kept epoch as plain arrays, batch norms folded in."""
+        model, objective = self.averaged.model, self.objective
+        assert isinstance(model, AtomClassifier)
+        scaled = (objective.mean, objective.scale) if objective.regression else (None, None)
+        return DeployedMolecules(
+            model.atoms.folded_layers(),
+            model.readout.folded_layers(),
+            self.molecules.target_names,
+            RowFormat(self.config.radius, self.config.columns),
+            self.config.use_size,
+            *scaled,
+        )
+
+    def components(self) -> dict[str, Any]:
+        """The parts that have a state."""
+        own = {"sparsifier": self.sparsifier, "sparsifier_optimizer": self.sparsifier_optimizer, "keep": self.keep}
+        return {**super().components(), **own}
+
+
+class KeepProbability:
+    """The keep probability of each pair of atom rows as of the last epoch; all ones before the sparsifier begins."""
+
+    def __init__(self, pairs: int):
+        self.probability = np.ones(pairs, dtype=np.float32)
+
+    def state_dict(self) -> State:
+        """The probabilities."""
+        return {"probability": torch.from_numpy(self.probability.copy())}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        self.probability = state["probability"].numpy().copy()

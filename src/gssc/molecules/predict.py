@@ -1,0 +1,70 @@
+"""Predictions for a table of SMILES of any length, read, predicted and written a block at a time."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from gssc.data.molecule_tables import find_column, open_table
+from gssc.errors import GsscError
+from gssc.files import atomic_write, check_output
+from gssc.molecules.deployed import DeployedMolecules
+
+BLOCK = 5000
+
+
+@dataclass
+class Summary:
+    """How many rows were read and which of them hold no molecule (the first few row numbers)."""
+
+    rows: int = 0
+    invalid: int = 0
+    first_invalid: list[int] = field(default_factory=list)
+
+
+def predict_table(
+    model: DeployedMolecules,
+    source: str | Path,
+    out: str | Path,
+    smiles_column: str | None = None,
+    *,
+    overwrite: bool = False,
+    invalid: str = "skip",
+) -> Summary:
+    """Write a CSV with one line per row of ``source``: row number, SMILES, one column per target.
+
+    No row is lost: with ``invalid="skip"`` a row that is not a molecule gets blank predictions; with ``refuse`` the
+    first of them is an error and nothing is written.
+    """
+    path = check_output(out, (".csv",), overwrite)
+    source = Path(source)
+    header, records = open_table(source)
+    place = find_column(source, header, smiles_column)
+    kind = "value" if model.mean is not None else "probability"
+    summary = Summary()
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["row", "smiles", *(f"{kind}_{name}" for name in model.target_names)])
+        for block in _blocks(records, place):
+            values = model.predict_smiles(block, invalid="skip")
+            bad = np.isnan(values).all(1)
+            if bad.any() and invalid == "refuse":
+                row = summary.rows + int(bad.argmax()) + 1
+                raise GsscError(f"{source}, row {row}: {block[bad.argmax()]!r} is not a SMILES that RDKit can read")
+            for text, row, blank in zip(block, values, bad, strict=True):
+                summary.rows += 1
+                writer.writerow([summary.rows, text, *([""] * len(row) if blank else map(str, row))])
+                if blank:
+                    summary.invalid += 1
+                    summary.first_invalid = [*summary.first_invalid, summary.rows][:5]
+    return summary
+
+
+def _blocks(records: Iterator[tuple[int, list[str]]], place: int) -> Iterator[list[str]]:
+    while block := [cells[place] for _, cells in islice(records, BLOCK)]:
+        yield block

@@ -1,0 +1,130 @@
+"""Pre-train an encoder once per pretext task, pool and sizes; fine-tune it on the labels like a supervised GCN.
+
+The pre-trained weights are kept in the cache folder, with a checkpoint after every epoch, so pre-training resumes after
+an interruption and the seeds of a comparison share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from gssc.data.fetch import cache_root
+from gssc.errors import GsscError
+from gssc.molecules.batches import collate, shuffled
+from gssc.molecules.models.encoder import GraphEncoder, GraphTensors
+from gssc.molecules.models.gnn import GCNTraining, GraphClassifier
+from gssc.molecules.molecule_set import MoleculeSet
+from gssc.molecules.pretrain.pool import pretraining_pool
+from gssc.molecules.pretrain.pretext import Pretext
+from gssc.molecules.training import Schedule
+from gssc.train.checkpoint import load_checkpoint, restore_rng, rng_state, save_checkpoint
+from gssc.train.optimize import descend
+
+FORMAT = 1  # part of the cache's key
+
+
+@dataclass
+class PretrainSettings:
+    """Sizes of pre-training, chosen for two cores, and the schedule of fine-tuning.
+
+    Args:
+        width, layers, dropout: of the GCN.
+        pool: sets whose molecules are used beside the target's own, joined by commas.
+        pool_size: at most this many molecules.
+        pretrain_epochs: passes over them.
+        pretrain_lr: learning rate of Adam.
+        pretrain_batch: molecules per batch.
+        train: of fine-tuning, see :class:`gssc.molecules.training.Schedule`.
+    """
+
+    width: int = 128
+    layers: int = 3
+    dropout: float = 0.2
+    pool: str = "bbbp,tox21,muv,hiv"
+    pool_size: int = 6000
+    pretrain_epochs: int = 3
+    pretrain_lr: float = 1e-3
+    pretrain_batch: int = 128
+    train: Schedule = field(default_factory=Schedule)
+
+    def of_pretraining(self) -> dict[str, Any]:
+        """Return the settings that determine the pre-trained weights."""
+        names = ("width", "layers", "dropout", "pool_size", "pretrain_epochs", "pretrain_lr", "pretrain_batch")
+        return {name: getattr(self, name) for name in names}
+
+
+class PretrainedTraining(GCNTraining):
+    """Fine-tunes a GCN that a pretext task pre-trained."""
+
+    pretext: ClassVar[type[Pretext]]
+    pretrain_seconds = 0.0
+
+    def build(self) -> None:
+        config = self.config
+        pool = pretraining_pool(self.molecules, config.pool, config.pool_size)
+        encoder = GraphEncoder("gcn", config.width, config.layers, config.dropout)
+        with torch.random.fork_rng(devices=[]):
+            self.pretrain_seconds = pretrained(self.pretext, encoder, pool, config)
+        self.model = GraphClassifier(encoder, self.molecules.num_targets)
+
+
+def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet, config: PretrainSettings) -> float:
+    """Pre-train an encoder in place, from the cache as far as it goes; returns the seconds it took in all."""
+    path = checkpoint_path(pretext, pool, config)
+    torch.manual_seed(0)
+    task = pretext(GraphEncoder("gcn", config.width, config.layers, config.dropout), pool)
+    optimizer = torch.optim.Adam(task.parameters(), lr=config.pretrain_lr, fused=True)
+    rng = np.random.Generator(np.random.SFC64(0))
+    epoch, seconds = 0, 0.0
+    if path.exists():
+        state = load_checkpoint(path)
+        task.load_state_dict(state["task"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["torch"])
+        restore_rng(rng, state["rng"])
+        epoch, seconds = state["epoch"], state["seconds"]
+    index = task.usable(np.arange(len(pool)))
+    while epoch < config.pretrain_epochs:
+        started = time.perf_counter()
+        one_pass(task, optimizer, pool, index, config.pretrain_batch, rng)
+        epoch, seconds = epoch + 1, seconds + time.perf_counter() - started
+        path.parent.mkdir(parents=True, exist_ok=True)
+        random = {"torch": torch.get_rng_state(), "rng": rng_state(rng)}
+        parts = {"task": task.state_dict(), "optimizer": optimizer.state_dict(), **random}
+        save_checkpoint(path, {**parts, "epoch": epoch, "seconds": seconds})
+    encoder.load_state_dict(task.encoder.state_dict())
+    return float(seconds)
+
+
+def one_pass(
+    task: Pretext, optimizer: Any, pool: MoleculeSet, index: np.ndarray, size: int, rng: np.random.Generator
+) -> float:
+    """Take one step per batch of the pool; returns the mean loss."""
+    task.train()
+    total, count = 0.0, 0
+    for chosen in shuffled(index, size, rng):
+        if len(chosen) < 2:
+            continue
+        batch = collate(pool, chosen)
+        loss = task.loss(batch, GraphTensors.of(pool, batch), rng)
+        descend(loss, optimizer)
+        total, count = total + loss.item(), count + 1
+    if not np.isfinite(total):
+        raise GsscError("pre-training diverged: the loss is not finite; lower pretrain_lr")
+    return total / max(count, 1)
+
+
+def checkpoint_path(pretext: type[Pretext], pool: MoleculeSet, config: PretrainSettings) -> Path:
+    """Return where the weights of a pretext task on these molecules with these sizes are kept."""
+    digest = hashlib.sha256(json.dumps([FORMAT, pretext.__name__, config.of_pretraining()]).encode())
+    for text in pool.smiles:
+        digest.update(str(text).encode() + b"\n")
+    return cache_root() / "molecules" / "pretrained" / f"{pretext.__name__}-{digest.hexdigest()[:24]}.safetensors"

@@ -1,0 +1,43 @@
+"""The molecules to pre-train on: the union of the sets at hand, without any molecule of the target's test fold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gssc.data.load import find_dataset
+from gssc.errors import GsscError
+from gssc.molecules.load import load_molecules
+from gssc.molecules.molecule_set import MoleculeSet, concatenate
+from gssc.molecules.smiles import chemistry, parse
+
+SETS = ("bbbp", "tox21", "muv", "hiv")
+
+
+def pretraining_pool(target: MoleculeSet, sets: str, limit: int, seed: int = 0) -> MoleculeSet:
+    """Return up to ``limit`` unlabelled molecules, drawn from the target's own and those of the named sets.
+
+    A molecule is left out if its canonical SMILES is that of a test molecule, however it is written.
+
+    Args:
+        target: the set to fine-tune on.
+        sets: names joined by commas; empty: the target's own molecules alone.
+        limit: at most this many.
+        seed: of the draw.
+    """
+    names = [name for name in sets.split(",") if name]
+    for name in names:
+        if find_dataset(name).level != "graph":
+            raise GsscError(f"cannot pre-train on {name}: it is one graph, not a set of molecules")
+    own = np.setdiff1d(np.arange(len(target)), target.test)
+    union = concatenate([target.take(own), *(load_molecules(name) for name in names if name != target.name)])
+    drawn = np.random.default_rng(seed).permutation(len(union))[:limit]
+    hidden = {canonical(text) for text in target.smiles[target.test]}
+    kept = [place for place in drawn if canonical(union.smiles[place]) not in hidden]
+    if len(kept) < 2:
+        raise GsscError("fewer than two molecules are left to pre-train on: name more sets or a larger limit")
+    return union.take(np.sort(np.array(kept)))
+
+
+def canonical(smiles: str) -> str:
+    """Return the one SMILES that all spellings of a molecule share."""
+    return str(chemistry().MolToSmiles(parse(smiles)))

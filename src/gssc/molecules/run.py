@@ -1,0 +1,197 @@
+"""A training on molecules in a folder: settings, one line per epoch, the result, the deployed model; resumable.
+
+config.yaml        model, data and settings, enough to run it again
+metrics.jsonl      one line per epoch
+metrics.json       the result
+model.safetensors  the deployed model, with model.json (GSSC only)
+scores.npz         scores of every molecule, with row numbers
+skipped.csv        rows of the data that hold no molecule
+checkpoint.safetensors  only while training goes on
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from gssc.errors import GsscError
+from gssc.files import atomic_write, keep_others_out, write_json
+from gssc.molecules.molecule_set import MoleculeSet
+from gssc.molecules.objective import average_precision
+from gssc.molecules.registry import molecule_model
+from gssc.train.checkpoint import load_checkpoint, save_checkpoint
+from gssc.train.training import Epoch
+from gssc.versions import versions
+
+SECONDS_BETWEEN_CHECKPOINTS = 5.0
+FILES = ("metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "scores.npz", "skipped.csv")
+
+
+class MoleculeRun:
+    """A run folder. Kill it at any moment: with ``resume`` it goes on from its last checkpoint.
+
+    Args:
+        folder: where everything goes.
+        molecules: the data.
+        model: name of a graph-level model.
+        settings: its settings; the defaults if left out.
+        data: what config.yaml notes about where the molecules come from.
+        overwrite: replace a run that is in the folder.
+        resume: go on with it.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        molecules: MoleculeSet,
+        model: str = "gssc",
+        settings: Any = None,
+        *,
+        data: dict[str, Any] | None = None,
+        overwrite: bool = False,
+        resume: bool = False,
+    ):
+        if overwrite and resume:
+            raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
+        entry = molecule_model(model)
+        self.folder, self.molecules, self.model = Path(folder), molecules, model
+        self.settings = settings or entry.settings()
+        self.config = {"data": data or {}, "molecules": {"model": model, **asdict(self.settings)}}
+        there = self.folder.exists() and any(self.folder.iterdir())
+        if there and not (overwrite or resume):
+            raise GsscError(f"{self.folder} already exists; use --resume to go on with it or --overwrite to replace it")
+        if there and not (self.folder / "config.yaml").exists():
+            raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
+        if there and resume and self._config_there() != self.config:
+            raise GsscError(f"cannot resume {self.folder} with other settings or data; drop them or use --overwrite")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = keep_others_out(self.folder)
+        self.training = entry.training_class()(molecules, self.settings)
+        self.resumed = there and resume
+        if self.resumed:
+            self._take_up()
+        else:
+            self._start_over()
+
+    def _config_there(self) -> Any:
+        try:
+            return yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError):
+            return None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run in the folder came to its end."""
+        return (self.folder / "metrics.json").exists()
+
+    @property
+    def data_digest(self) -> str:
+        """A digest of the molecules, targets and split."""
+        digest = hashlib.sha256("\n".join(map(str, self.molecules.smiles)).encode())
+        for part in (self.molecules.targets, self.molecules.train, self.molecules.val, self.molecules.test):
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
+
+    def _start_over(self) -> None:
+        for name in (*FILES, "checkpoint.safetensors"):
+            (self.folder / name).unlink(missing_ok=True)
+        with atomic_write(self.folder / "config.yaml") as temporary:
+            temporary.write_text(yaml.safe_dump(self.config, sort_keys=False), encoding="utf-8")
+        self._log([])
+
+    def _take_up(self) -> None:
+        checkpoint = self.folder / "checkpoint.safetensors"
+        if self.finished or not checkpoint.exists():
+            return
+        state = load_checkpoint(checkpoint)
+        if state["data"] != self.data_digest:
+            raise GsscError(f"cannot resume {self.folder}: the molecules are not those the run began with")
+        self.training.load_state_dict(state["training"])
+        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        self._log(lines[: self.training.epoch])
+
+    def _log(self, lines: list[str]) -> None:
+        with atomic_write(self.folder / "metrics.jsonl") as temporary:
+            temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+    def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
+        """Train to the end and return the content of metrics.json."""
+        try:
+            if self.finished:
+                found: dict[str, Any] = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
+                return found
+            return self._train(on_epoch)
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def _train(self, on_epoch: Callable[[Epoch], None] | None) -> dict[str, Any]:
+        saved_at = time.monotonic()
+        for record in self.training.epochs():
+            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps({name: plain(value) for name, value in asdict(record).items()}) + "\n")
+            if on_epoch:
+                on_epoch(record)
+            if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
+                state = {"data": self.data_digest, "training": self.training.state_dict()}
+                save_checkpoint(self.folder / "checkpoint.safetensors", state)
+                saved_at = time.monotonic()
+        return self._finish()
+
+    def _finish(self) -> dict[str, Any]:
+        """Write what came out; metrics.json last, since it marks the run as finished."""
+        molecules, outcome = self.molecules, self.training.outcome()
+        test, precision = molecules.test, math.nan
+        if not molecules.is_regression and len(test):
+            precision = average_precision(outcome.scores[test], molecules.targets[test])
+        metrics = {
+            "model": self.model,
+            "dataset": molecules.name,
+            "split": molecules.split,
+            "seed": self.settings.train.seed,
+            "metric": molecules.task.metric,
+            "val_score": plain(outcome.val_score),
+            "test_score": plain(outcome.test_score),
+            "test_average_precision": plain(precision),
+            "seconds": round(outcome.seconds, 3),
+            "epochs": outcome.epochs,
+            "best_epoch": outcome.kept.epoch,
+            "bonds_kept": outcome.edges_kept,
+            "bonds_total": outcome.edges_total,
+            "molecules": len(molecules),
+            "skipped": len(molecules.skipped),
+            "data": self.data_digest,
+            "versions": versions(),
+        }
+        if hasattr(self.training, "deployed_molecules"):
+            self.training.deployed_molecules().save(self.folder)
+        with atomic_write(self.folder / "scores.npz") as temporary:
+            np.savez_compressed(temporary, allow_pickle=False, row=molecules.rows, scores=outcome.scores)
+        with atomic_write(self.folder / "skipped.csv") as temporary, temporary.open("w", newline="") as file:
+            csv.writer(file).writerows([("row", "smiles", "reason"), *map(tuple, map(_skipped, molecules.skipped))])
+        write_json(self.folder / "metrics.json", metrics)
+        (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+        return metrics
+
+
+def _skipped(entry: Any) -> tuple[int, str, str]:
+    return entry.row, entry.smiles, entry.reason
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: it has no NaN and no infinity."""
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else None
+    return value

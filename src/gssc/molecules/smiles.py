@@ -1,0 +1,76 @@
+"""One SMILES text to the arrays of one molecule, by RDKit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.molecules.fields import ATOM_FIELDS, BOND_FIELDS
+
+
+@dataclass(frozen=True)
+class Molecule:
+    """Atom codes [n, 9], bonds [2, b] (each once), bond codes [b, 3] and the Bemis-Murcko scaffold's SMILES."""
+
+    atoms: np.ndarray
+    bonds: np.ndarray
+    bond_fields: np.ndarray
+    scaffold: str
+
+
+class InvalidSmiles(GsscError):
+    """A text that is not the SMILES of a molecule with atoms."""
+
+
+@cache
+def chemistry() -> Any:
+    """Import RDKit's Chem with its messages on stderr turned off: what is wrong becomes an InvalidSmiles."""
+    chem = require("rdkit.Chem", extra="molecules")
+    require("rdkit.RDLogger", extra="molecules").DisableLog("rdApp.*")
+    return chem
+
+
+def parse(smiles: str) -> Any:
+    """Return RDKit's molecule. Raises InvalidSmiles with the reason if there is none."""
+    text = smiles.strip()
+    if not text:
+        raise InvalidSmiles("the SMILES is empty")
+    molecule = chemistry().MolFromSmiles(text)
+    if molecule is None:
+        raise InvalidSmiles(f"{text!r} is not a SMILES that RDKit can read (wrong syntax or an impossible valence)")
+    if molecule.GetNumAtoms() == 0:
+        raise InvalidSmiles(f"{text!r} has no atoms")
+    return molecule
+
+
+def read_molecule(smiles: str, scaffold: bool = True) -> Molecule:
+    """Return the arrays of a molecule. All fragments of a salt are kept: one graph of several parts.
+
+    >>> ethanol = read_molecule("CCO")
+    >>> ethanol.atoms.shape, ethanol.bonds.tolist(), ethanol.scaffold
+    ((3, 9), [[0, 1], [1, 2]], '')
+    """
+    molecule = parse(smiles)
+    atoms = [[entry.code(entry.read(atom)) for entry in ATOM_FIELDS] for atom in molecule.GetAtoms()]
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
+    codes = [[entry.code(entry.read(bond)) for entry in BOND_FIELDS] for bond in molecule.GetBonds()]
+    return Molecule(
+        np.array(atoms, dtype=np.uint8),
+        np.array(bonds, dtype=np.int64).reshape(-1, 2).T,
+        np.array(codes, dtype=np.uint8).reshape(-1, len(BOND_FIELDS)),
+        scaffold_of(molecule) if scaffold else "",
+    )
+
+
+def scaffold_of(molecule: Any) -> str:
+    """Return the SMILES of the Bemis-Murcko scaffold (rings and what joins them); empty where there is no ring."""
+    scaffolds = require("rdkit.Chem.Scaffolds.MurckoScaffold", extra="molecules")
+    try:
+        return str(scaffolds.MurckoScaffoldSmiles(mol=molecule, includeChirality=True))
+    except (RuntimeError, ValueError):  # a few organometallic rings have no valid scaffold: a group of their own
+        return str(chemistry().MolToSmiles(molecule))

@@ -1,0 +1,229 @@
+"""The loop that every graph-level model shares: shuffled batches, averaged weights, selection by validation molecules.
+
+It is a :class:`gssc.train.training.Training` whose graph is a MoleculeSet.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gssc.errors import GsscError
+from gssc.molecules.batches import MoleculeBatch, collate, shuffled
+from gssc.molecules.molecule_set import MoleculeSet
+from gssc.molecules.objective import GraphObjective
+from gssc.train.averaging import AveragedModel
+from gssc.train.checkpoint import State
+from gssc.train.optimize import descend, falling
+from gssc.train.selection import BestEpoch, Epoch
+from gssc.train.training import NeedsGraph, Outcome, Training
+
+if TYPE_CHECKING:
+    from gssc.deploy import DeployedModel
+
+PREDICT_AT_A_TIME = 512
+
+
+@dataclass
+class Schedule:
+    """How long and how fast a graph-level model is trained.
+
+    Args:
+        epochs: passes over the training molecules; the learning rate falls to a hundredth over them.
+        batch_size: molecules per batch.
+        lr: learning rate of Adam.
+        weight_decay: of Adam.
+        average: decay of the running average of the weights, which is what predicts; 0 for none.
+        patience: epochs without a better validation score before stopping early.
+        balance: weigh the two classes of a binary target equally.
+        seed: of weights, batches and dropout.
+        threads: of matrix products.
+    """
+
+    epochs: int = 25
+    batch_size: int = 64
+    lr: float = 1e-3
+    weight_decay: float = 1e-5
+    average: float = 0.99
+    patience: int = 10
+    balance: bool = True
+    seed: int = 0
+    threads: int = 1
+
+
+@dataclass
+class MoleculeStep:
+    """What one pass leaves behind before it is judged: its phase, and fields of :class:`Epoch` by name."""
+
+    phase: str
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class MoleculeJudge:
+    """Scores the validation and test molecules of a training; nothing is chosen by the latter."""
+
+    def __init__(self, training: MoleculeTraining):
+        self.training = training
+
+    def record(self, step: MoleculeStep, epoch: int, seconds: float) -> Epoch:
+        """The record of an epoch."""
+        training, molecules = self.training, self.training.molecules
+        scores = [math.nan, math.nan]
+        for place, index in enumerate((molecules.val, molecules.test)):
+            if len(index):
+                scores[place] = training.objective.score(training.predict(index), molecules.targets[index])
+        return Epoch(epoch, step.phase, val_score=scores[0], test_score=scores[1], seconds=seconds, **step.notes)
+
+
+class TorchRandom:
+    """The state of torch's generator between two passes, as a component of a training."""
+
+    def __init__(self) -> None:
+        self.state = torch.get_rng_state()
+
+    def state_dict(self) -> State:
+        """The state."""
+        return {"state": self.state}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state of :meth:`state_dict`."""
+        self.state = state["state"]
+
+
+class MoleculeTraining(Training):
+    """One training of one graph-level model.
+
+    A subclass builds :attr:`model` in :meth:`build` and computes logits in :meth:`logits`.
+
+    Args:
+        molecules: the problem.
+        config: the model's settings; ``config.train`` is a :class:`Schedule`.
+    """
+
+    model: nn.Module
+    config: Any
+
+    def __init__(self, molecules: MoleculeSet, config: Any):
+        if not len(molecules.train):
+            raise GsscError(f"{molecules.name} has no training molecules: choose another split")
+        self.molecules, self.config, self.schedule = molecules, config, config.train
+        self.graph: Any = molecules
+        self.task = molecules.task
+        self.objective = GraphObjective(molecules, self.schedule.balance)
+        self.wanted = self.objective.wanted(molecules.targets)
+        known = ~np.isnan(molecules.targets[molecules.train]).all(1)
+        self.train_index = molecules.train[known]
+        self.rng = np.random.Generator(np.random.SFC64(self.schedule.seed))
+        self.best = BestEpoch("accuracy", self.schedule.patience, validation=len(molecules.val) > 0)
+        self.judge: Any = MoleculeJudge(self)
+        self.epoch, self.seconds = 0, 0.0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.schedule.seed)
+            self.build()
+            self.torch_random = TorchRandom()
+        self.averaged = AveragedModel(self.model, self.schedule.average)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=self.schedule.lr, weight_decay=self.schedule.weight_decay, fused=True
+        )
+
+    @abstractmethod
+    def build(self) -> None:
+        """Set :attr:`model`; called once with torch's generator seeded."""
+
+    @abstractmethod
+    def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
+        """Return the logits of a batch, [B, T]; whether the model is in training mode decides about dropout."""
+
+    def batch_loss(self, batch: MoleculeBatch) -> Tensor:
+        """Return the loss of a batch."""
+        return self.objective.loss(self.logits(self.model, batch), self.wanted[torch.from_numpy(batch.index)])
+
+    def end_of_pass(self, step: MoleculeStep) -> None:
+        """Do what follows the pass over the molecules, and note it in the step."""
+
+    def steps(self) -> Iterator[Any]:
+        """One pass over the training molecules per step."""
+        while self.epoch < self.schedule.epochs and not self.best.patience_is_over():
+            for group in self.optimizer.param_groups:
+                group["lr"] = falling(self.epoch / self.schedule.epochs) * self.schedule.lr
+            step = MoleculeStep("supervised", {"classification_loss": self.one_pass()})
+            self.end_of_pass(step)
+            yield step
+
+    def one_pass(self) -> float:
+        """Take one step per batch of training molecules; returns the mean loss."""
+        outside = torch.get_rng_state()
+        torch.set_rng_state(self.torch_random.state)
+        self.model.train()
+        total, count = 0.0, 0
+        try:
+            for index in shuffled(self.train_index, self.schedule.batch_size, self.rng):
+                loss = self.batch_loss(collate(self.molecules, index))
+                descend(loss, self.optimizer)
+                self.averaged.follow()
+                total, count = total + loss.item(), count + 1
+        finally:
+            self.torch_random.state = torch.get_rng_state()
+            torch.set_rng_state(outside)
+        if not math.isfinite(total):
+            raise GsscError(
+                f"training diverged in epoch {self.epoch}: the loss is not finite; lower lr (now {self.schedule.lr:g})"
+            )
+        return total / max(count, 1)
+
+    @torch.no_grad()
+    def predict(self, index: np.ndarray) -> np.ndarray:
+        """Return the logits of these molecules by the averaged weights, [len(index), T]."""
+        model = self.averaged.model
+        was_training = model.training
+        model.eval()
+        blocks = [index[start : start + PREDICT_AT_A_TIME] for start in range(0, len(index), PREDICT_AT_A_TIME)]
+        parts = [self.logits(model, collate(self.molecules, block)) for block in blocks]
+        model.train(was_training)
+        return torch.cat(parts).numpy() if parts else np.empty((0, self.molecules.num_targets), dtype=np.float32)
+
+    def components(self) -> dict[str, Any]:
+        """The parts that have a state."""
+        return {
+            "model": self.model,
+            "averaged": self.averaged,
+            "optimizer": self.optimizer,
+            "torch_random": self.torch_random,
+        }
+
+    def kept_weights(self) -> State:
+        """The weights that predict."""
+        return {"model": self.averaged.model.state_dict()}
+
+    def restore_best(self, weights: State) -> None:
+        """Put weights of :meth:`kept_weights` in place."""
+        self.averaged.model.load_state_dict(weights["model"])
+
+    def outcome(self) -> Outcome:
+        """How it went; scores are probabilities' logits, or measured values in their own unit, [M, T]."""
+        scores = self.predict(np.arange(len(self.molecules)))
+        scores = self.objective.outputs(scores) if self.objective.regression else scores
+        edges, trust = self.edge_trust()
+        return Outcome(self.kept(), scores, self.seconds, self.epoch, int((trust > 0.5).sum()), edges.shape[1])
+
+    def seconds_to_predict(self) -> float:
+        """Return the time to predict every molecule of the set once, from its arrays."""
+        started = time.perf_counter()
+        self.predict(np.arange(len(self.molecules)))
+        return time.perf_counter() - started
+
+    def deployed(self) -> DeployedModel:
+        """Raises: only GSSC is an MLP on rows, and it is deployed by :mod:`gssc.molecules.deployed`."""
+        raise NeedsGraph(f"{type(self).__name__} predicts from whole molecules and is not a plain MLP on rows")
+
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """All bonds [2, E]; every one is trusted where a model does not choose among them."""
+        return self.molecules.bonds, np.ones(self.molecules.bonds.shape[1], dtype=np.float32)

@@ -1,0 +1,137 @@
+"""gssc train, predict and bench on molecules, from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+
+from gssc.cli.main import main
+from gssc.errors import GsscError
+from gssc.molecules import read_molecules
+from gssc.molecules.deployed import DeployedMolecules
+from gssc.molecules.predict import predict_table
+from gssc.molecules.registry import molecule_model
+from gssc.molecules.run import MoleculeRun
+
+TINY = ["--settings.train.epochs", "2", "--settings.hidden", "16", "--settings.embedding", "8"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSSC_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.csv"
+    rows = [f"{'C' * (1 + n % 8)}{'NO'[n % 2]}{'C' * (n % 3)},{n % 2},{n * 0.1:.1f}" for n in range(40)]
+    path.write_text("structure,active,potency\n" + "\n".join([*rows, "not a molecule,1,0.5"]) + "\n")
+    return path
+
+
+def train(table: Path, out: Path, *more: str) -> int:
+    source = ["--molecules", str(table), "--smiles-column", "structure", "--split", "random"]
+    return main(["train", *source, "--out", str(out), *more])
+
+
+def test_train_then_predict_from_smiles(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    assert train(table, run, "--targets", "active", *TINY) == 0
+    assert "1 rows hold no molecule" in capsys.readouterr().err
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert (metrics["metric"], metrics["molecules"], metrics["skipped"]) == ("roc_auc", 40, 1)
+    assert "not a molecule" in (run / "skipped.csv").read_text()
+    assert main(["predict", str(run), str(table), "--smiles-column", "structure", "--out", str(out)]) == 0
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 41  # nothing is lost
+    assert rows[40]["probability_active"] == ""
+    assert all(0 <= float(row["probability_active"]) <= 1 for row in rows[:40])
+    assert "row 41" in capsys.readouterr().out
+    logits = np.load(run / "scores.npz")["scores"][:, 0]
+    given = np.array([float(row["probability_active"]) for row in rows[:40]])
+    np.testing.assert_allclose(given, 1 / (1 + np.exp(-logits)), atol=1e-5)
+
+
+@pytest.mark.parametrize("readout", ["linear", "mlp"])
+def test_a_deployed_regression_gives_what_training_gave(table: Path, tmp_path: Path, readout: str) -> None:
+    run = tmp_path / "run"
+    more = ["--settings.readout", readout, "--settings.radius", "1"]
+    assert train(table, run, "--targets", "potency", *more, *TINY) == 0
+    molecules = read_molecules(table, smiles_column="structure", targets=["potency"], split="random")
+    values = DeployedMolecules.load(run).predict(molecules)
+    np.testing.assert_allclose(values, np.load(run / "scores.npz")["scores"], rtol=1e-4, atol=1e-4)
+
+
+def test_resume_gives_the_bytes_of_an_uninterrupted_run(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gssc.molecules.run.SECONDS_BETWEEN_CHECKPOINTS", 0)
+    molecules = read_molecules(table, smiles_column="structure", targets=["active"], split="random")
+    settings = molecule_model("gssc").settings(hidden=16, embedding=8)
+    settings.train.epochs = 3
+    MoleculeRun(tmp_path / "whole", molecules, settings=settings).train()
+
+    def stop(epoch: object) -> None:
+        if epoch.epoch == 1:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        MoleculeRun(tmp_path / "begun", molecules, settings=settings).train(stop)
+    MoleculeRun(tmp_path / "begun", molecules, settings=settings, resume=True).train()
+    whole, begun = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "begun"))
+    assert whole == begun
+    assert len((tmp_path / "begun" / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+def test_other_models_train_from_the_command_line_and_resume_by_folder(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "forest"
+    assert train(table, run, "--targets", "active", "--model", "fingerprint_forest", "--settings.trees", "5") == 0
+    assert not (run / "model.json").exists()
+    assert main(["train", "--out", str(run), "--resume"]) == 0
+    assert "fingerprint_forest" in capsys.readouterr().out
+
+
+def test_bad_commands_are_one_line(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
+        (["train", "--molecules", str(table), "--targets", "active"], "--smiles-column"),
+        (["train", "bbbp", "--model", "gim", "--out", str(tmp_path / "x")], "did you mean 'gin'"),
+        (["bench", "--datasets", "bbbp", "--models", "gsc", "--store", str(tmp_path / "s")], "did you mean 'gssc'"),
+        (["bench", "--datasets", "bbbp,cora", "--models", "gssc", "--store", str(tmp_path / "s")], "apart from"),
+    ):
+        assert main(arguments) == 2
+        text = capsys.readouterr().err
+        assert message in text
+        assert text.count("\n") == 1
+
+
+def test_a_long_table_is_predicted_in_blocks(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tmp_path / "run"
+    assert train(table, run, "--targets", "active", *TINY) == 0
+    model = DeployedMolecules.load(run)
+    whole = predict_table(model, table, tmp_path / "a.csv", "structure")
+    monkeypatch.setattr("gssc.molecules.predict.BLOCK", 7)
+    blocks = predict_table(model, table, tmp_path / "b.csv", "structure")
+    assert whole == blocks
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    with pytest.raises(GsscError, match="row 41"):
+        predict_table(model, table, tmp_path / "c.csv", "structure", invalid="refuse")
+    assert not (tmp_path / "c.csv").exists()
+
+
+def test_a_damaged_model_is_refused(table: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert train(table, run, "--targets", "active", *TINY) == 0
+    weights = bytearray((run / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (run / "model.safetensors").write_bytes(bytes(weights))
+    with pytest.raises(GsscError, match="damaged"):
+        DeployedMolecules.load(run)

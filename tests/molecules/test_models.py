@@ -1,0 +1,202 @@
+"""Every graph-level model trains on a small set, resumes to the same weights, and learns what can be learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("rdkit")
+pytest.importorskip("torch_geometric")
+pytest.importorskip("sklearn")
+
+from gssc.errors import GsscError
+from gssc.molecules.atom_rows import AtomRows, RowFormat
+from gssc.molecules.batches import collate
+from gssc.molecules.environments import environments
+from gssc.molecules.featurize import featurize
+from gssc.molecules.load import properties
+from gssc.molecules.molecule_set import MoleculeSet
+from gssc.molecules.objective import GraphObjective, average_precision
+from gssc.molecules.pretrain.pool import canonical
+from gssc.molecules.registry import MODELS, molecule_model
+from gssc.train.checkpoint import load_checkpoint, save_checkpoint
+
+
+def small_set(count: int = 60) -> MoleculeSet:
+    """Chains with a nitrogen (active) or an oxygen (inactive), and a second target that is mostly unknown."""
+    rng = np.random.default_rng(0)
+    texts = [
+        "C" * rng.integers(1, 7) + ("N", "O")[n % 2] + "C" * rng.integers(0, 4) + "Cl" * (n % 3 == 0)
+        for n in range(count)
+    ]
+    targets = np.stack(
+        [1.0 - np.arange(count) % 2, np.where(np.arange(count) % 4, np.nan, np.arange(count) % 8 // 4)], 1
+    )
+    parts = np.split(rng.permutation(count), [count // 2, 3 * count // 4])
+    return featurize(texts, targets, ["nitrogen", "other"]).with_(train=parts[0], val=parts[1], test=parts[2])
+
+
+def quick(name: str, epochs: int = 4, **changes: Any) -> Any:
+    made = molecule_model(name).settings(**changes)
+    made.train.epochs, made.train.batch_size, made.train.lr, made.train.average = epochs, 16, 0.01, 0.5
+    if hasattr(made, "warmup"):
+        made.warmup = 1
+    if hasattr(made, "trees"):
+        made.trees, made.columns = 5, 64
+    if hasattr(made, "fingerprint_columns"):
+        made.fingerprint_columns, made.pool, made.columns, made.trees = 64, "", 1024, 40
+    if hasattr(made, "pretrain_epochs"):
+        made.pretrain_epochs, made.width, made.layers, made.pool = 1, 16, 2, ""
+    return made
+
+
+def trained(name: str, molecules: MoleculeSet, **changes: Any) -> Any:
+    made = molecule_model(name).training_class()(molecules, quick(name, **changes))
+    for _ in made.epochs():
+        pass
+    return made
+
+
+@pytest.fixture(scope="module")
+def molecules() -> MoleculeSet:
+    return small_set()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GSSC_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_trains_and_scores_every_molecule(name: str, molecules: MoleculeSet) -> None:
+    outcome = trained(name, molecules).outcome()
+    assert outcome.scores.shape == (60, 2)
+    assert np.isfinite(outcome.scores).all()
+    assert 0 <= outcome.val_score <= 1
+    assert 0 < outcome.edges_kept <= outcome.edges_total == molecules.bonds.shape[1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_interrupted_training_ends_with_the_same_scores(name: str, molecules: MoleculeSet, tmp_path: Path) -> None:
+    training = molecule_model(name).training_class()
+    whole = trained(name, molecules).outcome().scores
+    begun = training(molecules, quick(name))
+    next(iter(begun.epochs()))
+    save_checkpoint(tmp_path / "state", begun.state_dict())
+    resumed = training(molecules, quick(name))
+    resumed.load_state_dict(load_checkpoint(tmp_path / "state"))
+    for _ in resumed.epochs():
+        pass
+    np.testing.assert_array_equal(resumed.outcome().scores, whole)
+
+
+def test_gssc_learns_what_atoms_tell_and_needs_no_bond_to_predict(molecules: MoleculeSet) -> None:
+    made = trained("gssc", molecules)
+    assert made.kept().test_score > 0.9
+    before = made.predict(molecules.test)
+    made.molecules = molecules.with_(
+        bonds=np.empty((2, 0), np.int64), bond_fields=molecules.bond_fields[:0], bond_starts=np.zeros(61, np.int64)
+    )
+    np.testing.assert_array_equal(made.predict(molecules.test), before)
+
+
+def test_keep_probabilities_move_and_the_ablation_keeps_every_bond(molecules: MoleculeSet) -> None:
+    _, keep = trained("gssc", molecules).edge_trust()
+    assert keep.std() > 1e-4
+    assert (keep < 1).all()
+    _, every = trained("gssc", molecules, sparsify=False).edge_trust()
+    assert (every == 1).all()
+
+
+def test_equal_bonds_are_trusted_equally(molecules: MoleculeSet) -> None:
+    made = trained("gssc", molecules)
+    bonds, keep = made.edge_trust()
+    kinds = np.sort(made.rows.of_atom[bonds], axis=0)
+    same = (kinds == kinds[:, :1]).all(0)
+    assert same.sum() > 1
+    assert np.unique(keep[same]).size == 1
+
+
+def test_regression_of_a_computed_property(molecules: MoleculeSet) -> None:
+    wanted = properties(molecules, "logp", "tpsa")
+    made = trained("gssc", wanted, epochs=40)
+    spread = np.sqrt(((wanted.targets[wanted.test] - wanted.targets[wanted.train].mean(0)) ** 2).mean())
+    assert made.task.metric == "negative_rmse"
+    assert -made.kept().test_score < 0.7 * spread
+
+
+def test_the_teacher_never_sees_or_tells_of_a_test_molecule(molecules: MoleculeSet, monkeypatch: Any) -> None:
+    other = featurize(["CCS", "CCCS", str(molecules.smiles[molecules.test[0]])])
+    monkeypatch.setattr("gssc.molecules.pretrain.pool.load_molecules", lambda name: other)
+    config = quick("gssc_taught")
+    config.pool = "bbbp"
+    made = molecule_model("gssc_taught").training_class()(molecules, config)
+    hidden = {canonical(text) for text in molecules.smiles[molecules.test]}
+    assert not hidden & {canonical(text) for text in made.molecules.smiles[len(molecules) :]}
+    assert not set(molecules.test) & set(made.train_index)
+    assert made.wanted[torch.from_numpy(molecules.test)].isnan().all()
+    changed = molecules.targets.copy()
+    changed[molecules.val] = 1 - changed[molecules.val]
+    other_labels = molecule_model("gssc_taught").training_class()(molecules.with_(targets=changed), config)
+    torch.testing.assert_close(made.wanted, other_labels.wanted, equal_nan=True)  # validation labels teach nothing
+    weight = made.wanted[torch.from_numpy(molecules.train), 0].numpy()
+    assert (np.abs(weight - molecules.targets[molecules.train, 0]) <= 0.5).all()
+
+
+def test_environments_tell_apart_what_atom_fields_cannot() -> None:
+    found = featurize(["CCCCO", "CCCCN"])
+    near, far = environments(found, 2)
+    assert (found.atoms[1] == found.atoms[6]).all()
+    assert near[1] == near[6]  # the second carbon: same neighbours in both
+    assert near[3] != near[8]  # the one beside O or N
+    assert far[2] != far[7]
+    assert far[1] == far[6]
+    turned = featurize(["OCCCC"])
+    assert set(environments(turned, 2)[1].tolist()) == set(far[:5].tolist())
+
+
+def test_equal_rows_are_stored_once() -> None:
+    found = featurize(["CCCC", "CC"])
+    rows = AtomRows(found, RowFormat())
+    assert rows.matrix.shape == (2, 177)  # CH3 and CH2
+    assert rows.of_atom.tolist() == [rows.of_atom[0], rows.of_atom[1], rows.of_atom[1], *[rows.of_atom[0]] * 3]
+    assert (rows.matrix.sum(1) == 9).all()
+    assert AtomRows(found, RowFormat(radius=2, columns=50)).matrix.shape == (3, 277)  # CH3 of ethane is another
+
+
+def test_mean_pool_by_hand() -> None:
+    batch = collate(featurize(["CO", "C", "CCO"]), np.array([2, 1]))
+    pooled = batch.mean_pool(torch.tensor([[1.0], [2.0], [6.0], [5.0]]))
+    assert pooled.ravel().tolist() == [3.0, 5.0]
+    assert batch.bonds.tolist() == [[0, 1], [1, 2]]
+
+
+def test_loss_masks_the_unknown_and_balances_classes() -> None:
+    texts, targets = ["C"] * 4, np.array([[1, np.nan], [0, np.nan], [0, 1], [0, 0]])
+    made = featurize(texts, targets, ["a", "b"]).with_(train=np.arange(4))
+    objective = GraphObjective(made)
+    assert objective.positive_weight.tolist() == [3, 1]
+    # log 2 for each known entry, the one positive of the first target three times: (3 + 3 + 2) / 6 entries
+    loss = objective.loss(torch.zeros(4, 2), objective.wanted(made.targets))
+    assert loss.item() == pytest.approx(np.log(2) * 8 / 6)
+    assert GraphObjective(made, balance=False).positive_weight.tolist() == [1, 1]
+
+
+def test_average_precision_by_hand() -> None:
+    assert average_precision(np.zeros((4, 1)), np.array([[1.0], [0], [0], [0]])) == 0.25
+    both = average_precision(np.array([[3.0, 1], [2, 2], [1, 3]]), np.array([[0.0, 1], [1, np.nan], [1, 0]]))
+    assert both == pytest.approx((7 / 12 + 1 / 2) / 2)
+
+
+def test_bad_use_is_refused(molecules: MoleculeSet) -> None:
+    with pytest.raises(GsscError, match="did you mean 'gssc'"):
+        molecule_model("gsc")
+    with pytest.raises(GsscError, match="no training molecules"):
+        molecule_model("gcn").training_class()(molecules.take([0, 1]), quick("gcn"))
