@@ -15,7 +15,7 @@ import torch
 from scipy.special import softmax
 
 from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
-from gssc.config import Config, parse_config
+from gssc.config import ContrastConfig, parse_config
 from gssc.data.neighbours import nearest_neighbour_edges
 from gssc.data.plain_table import Scaling, encode_labels, held_out, is_empty, is_marked_unknown
 from gssc.deploy import DeployedModel
@@ -270,9 +270,9 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             feature_names=getattr(self, "feature_names_in_", None),
         )
 
-    def _settings(self, scaling: Scaling, rng: np.random.RandomState) -> Config:
-        """The parameters as a Config: what suits small tables, under what the user says."""
-        config = Config()
+    def _settings(self, scaling: Scaling, rng: np.random.RandomState) -> ContrastConfig:
+        """The parameters as a ContrastConfig: what suits small tables, under what the user says."""
+        config = ContrastConfig()
         config.model.hidden, config.model.layers, config.model.dropout = self.hidden, self.layers, float(self.dropout)
         config.model.mix_by = "vector"
         config.sparsifier.hidden, config.sparsifier.pretrain_epochs = self.hidden, 50
@@ -283,7 +283,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         config.train.patience = self.patience if self.early_stopping else 10**9
         if self.config:
             parsed = parse_config(config.to_dict(), self.config)
-            if not isinstance(parsed, Config):
+            if not isinstance(parsed, ContrastConfig):
                 raise GsscError(
                     f"config names the model {parsed.model.name}; this classifier trains {config.model.name}"
                 )
@@ -294,7 +294,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         config.check()
         return config
 
-    def _train(self, graph: Graph, config: Config) -> BilevelTraining:
+    def _train(self, graph: Graph, config: ContrastConfig) -> BilevelTraining:
         training = BilevelTraining(graph, config)
         training.class_weight = self._class_weight(graph.labels[graph.train])
         self.history_ = []

@@ -18,6 +18,7 @@ examples:
   gssc audit runs/cora --out audit.csv                      every edge and training label, with all evidence
   gssc audit runs/cora --out audit.html --review review.csv a list to work through, with a column for decisions
   gssc audit runs/mine --graph newer.npz --out audit.html   another graph, judged by the same model
+  gssc audit runs/bbbp --out labels.csv                     training labels of molecules
   gssc audit my_classifier --graph table.npz --out audit.html   a saved GSSCClassifier and the graph of its table
 
 Edges are ranked by how much they look like pairs drawn at random (features, neighbourhoods, the model's embedding,
@@ -48,6 +49,11 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> None:
     """Audit, write, and show the worst."""
+    from gssc.cli.molecules import audit_molecules, is_molecule_run
+
+    if is_molecule_run(args.run):
+        audit_molecules(args)
+        return
     out = check_output(args.out, SUFFIXES, args.overwrite)
     review = None if args.review is None else check_output(args.review, (".csv",), args.overwrite)
     if review is not None and review.absolute() == out.absolute():

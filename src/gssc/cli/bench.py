@@ -290,11 +290,13 @@ def show_lists() -> None:
     from gssc.data.noise import NOISE
     from gssc.data.registry import DATASETS
     from gssc.models.registry import MODELS
+    from gssc.molecules.registry import MODELS as MOLECULE_MODELS
     from gssc.sparsify.registry import SPARSIFIERS
 
     console = Console()
     lists = {
         "models": {name: (entry.summary, entry.paper) for name, entry in MODELS.items()},
+        "models of molecules": {name: (entry.summary, entry.paper) for name, entry in MOLECULE_MODELS.items()},
         "sparsifiers": {name: (entry.summary, entry.paper) for name, entry in SPARSIFIERS.items()},
         "data sets": {name: (entry.description, entry.citation) for name, entry in DATASETS.items()},
         **{

@@ -83,6 +83,9 @@ def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> 
         console.print(f"Its files are fetched on first use and kept in {folder}.", soft_wrap=True)
         return
     try:
+        if entry.level == "graph":
+            console.print(molecule_facts(name, data_root))
+            return
         graph = load_dataset(name, data_root=data_root)
     except GsscError as error:
         console.print(str(error), soft_wrap=True, markup=False)
@@ -92,6 +95,22 @@ def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> 
 
 def _is_graph_file(name: str) -> bool:
     return Path(name).suffix.lower() == ".npz" or Path(name).is_file()
+
+
+def molecule_facts(name: str, data_root: str | PathLike[str] | None) -> Table:
+    """What a set of molecules is like."""
+    from gssc.molecules import load_molecules
+
+    molecules = load_molecules(name, data_root=data_root)
+    facts = _facts("molecules")
+    facts.add_row("molecules", f"{len(molecules):,} ({len(molecules.skipped)} rows cannot be read)")
+    facts.add_row("atoms, bonds", f"{len(molecules.atoms):,}, {molecules.bonds.shape[1]:,}")
+    parts = (molecules.train, molecules.val, molecules.test)
+    facts.add_row("split", f"{molecules.split} {'/'.join(f'{len(part):,}' for part in parts)}")
+    for target, values in zip(molecules.target_names, molecules.targets.T, strict=True):
+        known = values[values == values]  # NaN marks an unknown one
+        facts.add_row(target, f"{len(known):,} known, {int(known.sum()):,} positive")
+    return facts
 
 
 def import_graph(

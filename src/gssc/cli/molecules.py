@@ -1,4 +1,4 @@
-"""What `gssc train`, `gssc predict` and `gssc bench` do with molecules; their modules call these functions."""
+"""What the commands train, predict, audit and bench do with molecules; their modules call these functions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gssc.data.registry import DATASETS
 from gssc.errors import GsscError
 from gssc.molecules.registry import MODELS, molecule_model
+
+if TYPE_CHECKING:
+    from gssc.molecules.molecule_set import MoleculeSet
 
 
 def names_molecules(arguments: Sequence[str]) -> bool:
@@ -62,7 +65,6 @@ def train_molecules(args: Any) -> None:
     """Load the molecules, train with one line per epoch, show the result."""
     from rich.console import Console
 
-    from gssc.molecules.load import load_molecules, read_molecules
     from gssc.molecules.run import MoleculeRun
 
     console = Console(stderr=True, markup=False, highlight=False)
@@ -79,14 +81,7 @@ def train_molecules(args: Any) -> None:
     }
     noted = dict(before.get("molecules", {}))
     model = noted.pop("model", None) or model_name(args)
-    shared = {"split": data["split"], "seed": data["split_seed"]}
-    if data["molecules"]:
-        targets = data["targets"].split(",") if data["targets"] else None
-        molecules = read_molecules(data["molecules"], smiles_column=data["smiles_column"], targets=targets, **shared)
-    elif data["dataset"]:
-        molecules = load_molecules(data["dataset"], data_root=args.get("data_root"), **shared)
-    else:
-        raise GsscError("name a set of molecules, or give your own table with --molecules FILE.csv")
+    molecules = molecules_of(data, args.get("data_root"))
     settings = settings_of(model, noted, args)
     run = MoleculeRun(
         folder,
@@ -116,6 +111,42 @@ def train_molecules(args: Any) -> None:
         f"{metrics['test_score']} test; {metrics['seconds']} s; saved to {folder}",
         soft_wrap=True,
     )
+
+
+def molecules_of(data: dict[str, Any], data_root: str | None) -> MoleculeSet:
+    """Return the molecules that the data section of a run's config.yaml names."""
+    from gssc.molecules.load import load_molecules, read_molecules
+
+    shared = {"split": data["split"], "seed": data["split_seed"]}
+    if data["molecules"]:
+        targets = data["targets"].split(",") if data["targets"] else None
+        return read_molecules(data["molecules"], smiles_column=data["smiles_column"], targets=targets, **shared)
+    if data["dataset"]:
+        return load_molecules(data["dataset"], data_root=data_root, **shared)
+    raise GsscError("name a set of molecules, or give your own table with --molecules FILE.csv")
+
+
+def is_molecule_run(folder: str | Path) -> bool:
+    """Whether a folder holds a run on molecules."""
+    return bool(_noted(Path(folder)))
+
+
+def audit_molecules(args: Any) -> None:
+    """Rank the training labels of a run on molecules by doubt, write them, and show the worst."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from gssc.files import check_output
+    from gssc.molecules.audit import doubtful_labels, write_doubts
+
+    check_output(args.out, (".csv",), args.overwrite)
+    molecules = molecules_of(_noted(Path(args.run))["data"], args.data_root)
+    labels = doubtful_labels(molecules, seed=args.seed)
+    write_doubts(args.out, labels, args.overwrite)
+    table = Table("row", "target", "label", "suggested", "SMILES", caption=f"{len(labels):,} labels in {args.out}")
+    for label in labels[:10]:
+        table.add_row(str(label.row), label.target, f"{label.label:g}", f"{label.suggested:.3f}", label.smiles)
+    Console(markup=False).print(table)
 
 
 def settings_of(model: str, noted: dict[str, Any], args: Any) -> Any:

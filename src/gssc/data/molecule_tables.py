@@ -148,7 +148,7 @@ ENTRIES = (
     _entry(
         "muv",
         "93,087 molecules: seventeen screens with about thirty actives each",
-        (0, 0, 177, 17),
+        (2_255_846, 2_446_126, 177, 17),
         "muv.csv.gz",
         "ee68d1fad0b10440dc494ac3a74cf99168a0b0da9683556b2b48220b88172135",
         None,
@@ -156,7 +156,7 @@ ENTRIES = (
     _entry(
         "hiv",
         "41,127 molecules: which of them inhibit HIV replication",
-        (0, 0, 177, 1),
+        (1_048_955, 1_129_451, 177, 1),
         "HIV.csv.gz",
         "0a4a7390d6f22035c293e8e0d500655d76233b35f0f68ab128f3ceccdd97a297",
         None,

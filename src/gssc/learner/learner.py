@@ -18,7 +18,7 @@ from gssc.learner.best import BestStudent
 from gssc.learner.faculty import FEW, Faculty
 from gssc.learner.jury import TINY, Jury
 from gssc.learner.pool import Pool
-from gssc.learner.settings import LearnerConfig
+from gssc.learner.settings import Config
 from gssc.learner.student import StudentTraining
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.train.bilevel import BilevelTraining
@@ -50,15 +50,15 @@ class LearnerTraining(Training):
         config: all settings.
     """
 
-    Settings = LearnerConfig
-    config: LearnerConfig
+    Settings = Config
+    config: Config
     best: BestStudent
     counters: ClassVar[tuple[str, ...]] = (
         *Training.counters,
         *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices"),
     )
 
-    def __init__(self, graph: Graph, config: LearnerConfig):
+    def __init__(self, graph: Graph, config: Config):
         super().__init__(graph, config, BestStudent())
         if not self.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")

@@ -1,0 +1,41 @@
+"""Doubtful labels: flipped ones come first, rare classes are not doubted as such."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+pytest.importorskip("sklearn")
+
+from gssc.errors import GsscError
+from gssc.molecules.audit import doubtful_labels, write_doubts
+from gssc.molecules.featurize import featurize
+
+
+def test_flipped_labels_come_first_and_others_are_not_read(tmp_path: Path) -> None:
+    texts = ["C" * (1 + n % 10) + "NO"[n % 2] + "C" * (n % 7) for n in range(80)]
+    truth = (np.arange(80) % 2).astype(float)[:, None]
+    given = truth.copy()
+    flipped = [3, 20, 41, 58]
+    given[flipped] = 1 - given[flipped]
+    given[70:] = np.nan
+    molecules = featurize(texts, given, ["oxygen"]).with_(train=np.arange(75), test=np.arange(75, 80))
+    labels = doubtful_labels(molecules, trees=60)
+    assert len(labels) == 70  # known and in training
+    assert {label.row - 1 for label in labels[:4]} == set(flipped)
+    assert labels[0].doubt >= labels[-1].doubt
+    write_doubts(tmp_path / "out.csv", labels)
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert next(csv.DictReader(file))["smiles"] == labels[0].smiles
+    with pytest.raises(GsscError, match="exists already"):
+        write_doubts(tmp_path / "out.csv", labels)
+
+
+def test_one_class_has_nothing_to_doubt() -> None:
+    molecules = featurize(["C", "CC", "CCC"], np.ones((3, 1)), ["y"]).with_(train=np.arange(3))
+    with pytest.raises(GsscError, match="nothing to compare"):
+        doubtful_labels(molecules)
