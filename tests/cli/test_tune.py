@@ -4,7 +4,7 @@ import pytest
 
 from gssc.cli.main import main
 
-SHORT = ["--train.epochs", "1", "--train.warmup_epochs", "1", "--train.max_batches", "1", "--consolidate.epochs", "1"]
+SHORT = ["--model", "str_contrast", "--train.epochs", "1", "--train.warmup_epochs", "1", "--train.max_batches", "1"]
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_a_search_ends_with_a_recipe_that_trains(gssc, tmp_path):
     assert "recipe written to tune/csbm/recipe.yaml" in done.stdout
     again = gssc(*common, "--trials", "2", "--jobs", "2")
     assert "2 of 2 trials" in again.stderr
-    trained = gssc("train", "csbm", "--config", "tune/csbm/recipe.yaml", "--out", "run")
+    trained = gssc("train", "csbm", "--consolidate.epochs", "1", "--config", "tune/csbm/recipe.yaml", "--out", "run")
     assert trained.returncode == 0, trained.stderr
     assert (tmp_path / "run" / "model.json").exists()

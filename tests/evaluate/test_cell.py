@@ -9,7 +9,7 @@ import gssc.evaluate.code_version as code_version_module
 from gssc.config import ContrastConfig
 from gssc.data import load_dataset
 from gssc.errors import GsscError
-from gssc.evaluate.cell import Cell, cells, key_of
+from gssc.evaluate.cell import Cell, _modules_of, cells, key_of
 from gssc.evaluate.code_version import _meaning, code_version
 from gssc.models.registry import MODELS
 from gssc.sparsify.registry import SPARSIFIERS
@@ -151,6 +151,17 @@ def test_what_a_model_does_not_use_is_no_part_of_its_version(house, name):
     before = code_version("gssc.model")
     house(name, "changed = True\n")
     assert code_version("gssc.model") == before
+
+
+def test_the_code_of_models_that_settings_name_is_part_of_the_version():
+    cell = Cell("glnn", "none", "cora")
+    settings = cell.settings({})
+    assert settings["teacher"]["name"] == "sage"
+    assert "gssc.models.sage" in _modules_of("glnn", "none", settings)
+    settings["teacher"]["name"] = "gat"
+    assert {"gssc.models.gat", "gssc.train.supervised"} <= set(_modules_of("glnn", "none", settings))
+    asked = _modules_of("gssc", "none", {"teachers": {"models": "gcn, sgformer"}})
+    assert {"gssc.models.gcn", "gssc.models.sgformer", "gssc.learner.learner"} <= set(asked)
 
 
 def test_normalisation_in_another_room_is_part_of_every_model():

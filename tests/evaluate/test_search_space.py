@@ -6,7 +6,7 @@ from gssc.config import parse_config
 from gssc.errors import GsscError
 from gssc.evaluate.search_space import Dimension, default_space, parse_dimension, with_settings
 
-BASE = parse_config()
+BASE = parse_config({"model": {"name": "str_contrast"}})
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_settings_by_their_full_name():
     assert BASE.train.lr != 0.5
 
 
-@pytest.mark.parametrize("model", ["str_contrast", "gcn"])
+@pytest.mark.parametrize("model", ["gssc", "str_contrast", "gcn"])
 def test_the_space_that_is_searched_unless_one_is_named(model):
     base = parse_config({"model": {"name": model}})
     assert [parse_dimension(text, base) for text in default_space(base)]

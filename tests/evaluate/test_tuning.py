@@ -18,7 +18,11 @@ from gssc.evaluate.search_space import parse_dimension
 from gssc.evaluate.tuning import RECIPE, Tuning, open_study, progress_of, run_trial, tune, write_recipe
 
 pytest.importorskip("optuna", reason="needs the extra tune")
-SHORT = {"train": {"epochs": 2, "warmup_epochs": 2, "max_batches": 2}, "consolidate": {"epochs": 2}}
+SHORT = {
+    "model": {"name": "str_contrast"},
+    "train": {"epochs": 2, "warmup_epochs": 2, "max_batches": 2},
+    "consolidate": {"epochs": 2},
+}
 SEARCH = ("model.hidden=8,16", "train.lr=1e-3..1e-1:log")
 
 
@@ -150,6 +154,7 @@ def test_nothing_to_choose_by(tmp_path, graph):
 def test_two_processes_share_a_study_and_a_killed_one_loses_nothing(tmp_path, graph):
     graph.save(tmp_path / "graph.npz")
     command = [sys.executable, "-m", "gssc", "tune", "--graph", "graph.npz", "--trials", "5", "--out", "tune"]
+    command += ["--model", "str_contrast"]
     command += ["--search", SEARCH[0], "--search", SEARCH[1], "--train.epochs", "2", "--train.warmup_epochs", "2"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": tmp_path}
     # The first is killed with all its workers as soon as a trial of its runs.

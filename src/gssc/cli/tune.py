@@ -13,12 +13,12 @@ from gssc.recipes import PRESETS
 
 EXAMPLES = """\
 examples:
-  gssc tune cora --search model.hidden=64,128,256 --search train.lr=1e-4..1e-1:log --trials 50 --jobs 2
-  gssc tune --graph mine.npz --search model.dropout=0.2..0.8 --trials 20 --seeds 3 --out tune/mine
+  gssc tune cora --search model.hidden=64,128,256 --search teachers.best=2..10 --trials 50 --jobs 2
+  gssc tune --graph mine.npz --model gcn --search train.lr=1e-4..1e-1:log --seeds 3 --out tune/mine
   gssc train cora --config tune/cora/recipe.yaml           with the settings that won
 
 Candidates of a setting are choices (64,128,256) or a range (0.1..0.7, with :log on a logarithmic scale); without
---search, what the paper's authors searched. Test labels are removed before anything starts. Stop a search at any moment
+--search, a few that matter to the model. Test labels are removed before anything starts. Stop a search at any moment
 and give the same command to go on; give it several times, on several machines that share the folder, to go faster.
 Trials that fall behind the median of the others are pruned. Other settings (--train.epochs 20) hold for every trial.
 """

@@ -16,7 +16,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
 from gssc.evaluate.source import OwnGraph, Registered, Source, split_graph_option
 from gssc.graph import SETTINGS, Graph
-from gssc.models.registry import model_entry
+from gssc.models.registry import MODELS, model_entry
 from gssc.names import nearest
 from gssc.recipes import config_for
 from gssc.settings import Settings
@@ -87,10 +87,8 @@ class Cell:
 
     def identity(self, typed: Settings) -> dict[str, Any]:
         """What the key is a digest of."""
-        source, model, sparse = self.source, model_entry(self.model), SPARSIFIERS[self.sparsifier]
-        models = [model, *map(model_entry, model.uses)]
-        modules = [f"gssc.models.{each.module}" for each in models]
-        modules += [f"gssc.sparsify.{sparse.module}", model.loop, *source.modules]
+        source, settings = self.source, self.settings(typed)
+        modules = [*_modules_of(self.model, self.sparsifier, settings), *source.modules]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
             modules.append("gssc.data.noise")
         names = asdict(self)
@@ -100,7 +98,7 @@ class Cell:
             "split": source.split,
             "data": source.checksum,
             "code": code_version(*modules),
-            "settings": self.settings(typed),
+            "settings": settings,
         }
 
     def clean_graph(self) -> Graph:
@@ -118,6 +116,16 @@ class Cell:
         noises = {"label": self.label_noise, "structure": self.structure_noise, "features": self.feature_noise}
         graph, noise = add_noise(self.clean_graph(), **noises, seed=self.seed)
         return fit(graph, self.config(typed)), noise
+
+
+def _modules_of(model: str, sparsifier: str, settings: Settings) -> list[str]:
+    """Where the method lives: model, training and sparsifier, and those that its settings name, such as teachers."""
+    values = (value for section in settings.values() for value in section.values() if isinstance(value, str))
+    named = {name.strip() for value in values for name in value.split(",")} | {model, sparsifier}
+    models = [MODELS[name] for name in sorted(named & MODELS.keys())]
+    models += [MODELS[name] for entry in models for name in entry.uses]
+    found = [module for entry in models for module in (f"gssc.models.{entry.module}", entry.loop)]
+    return found + [f"gssc.sparsify.{SPARSIFIERS[name].module}" for name in sorted(named & SPARSIFIERS.keys())]
 
 
 def cells(

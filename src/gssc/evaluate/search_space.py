@@ -52,7 +52,7 @@ def parse_dimension(text: str, base: RunConfig) -> Dimension:
 
     Candidates are ``64,128,256`` or a range, ``0.1..0.7`` or ``1e-4..1e-1:log``.
 
-    >>> parse_dimension("train.lr=1e-4..0.1:log", parse_config())
+    >>> parse_dimension("train.lr=1e-4..0.1:log", parse_config({"model": {"name": "gcn"}}))
     Dimension(setting='train.lr', choices=(), low=0.0001, high=0.1, log=True, whole=False)
     >>> parse_dimension("model.hidden=64,128", parse_config()).choices
     (64, 128)
@@ -118,15 +118,17 @@ def with_settings(base: RunConfig, chosen: Settings) -> RunConfig:
 
 
 def default_space(base: RunConfig) -> Sequence[str]:
-    """What is searched unless something is named: what the paper's authors searched, as far as the model has it."""
-    paper = {
+    """What is searched unless something is named: teachers of GSSC's learner, or what the paper's authors searched."""
+    usual = {
         "model.hidden": "256,512,1024",
+        "teachers.best": "3,5,8",
+        "teachers.rounds": "2,3,4",
         "train.batch_size": "512,1024,4096",
         "sparsifier.alpha": "0.1,0.3,0.5",
         "sparsifier.temperature": "0.1,0.5,0.8,1.0",
     }
     settings = base.to_dict()
-    return [f"{name}={choices}" for name, choices in paper.items() if _has(settings, name)]
+    return [f"{name}={choices}" for name, choices in usual.items() if _has(settings, name)]
 
 
 def _has(settings: Settings, setting: str) -> bool:
