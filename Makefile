@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+LOWEST := .venv-lowest
 DOCS_STAMP := $(VENV)/.installed-docs
 # One worker a core; each worker keeps to one thread, so that tests do not fight over the cores.
 PYTEST_ARGS ?= -q -n auto
 # Ratios within a run, minutes each. The others train for hours; each says how it is run, and results/ what came out.
 BENCHMARKS ?= epoch predict latency message_passing sweep
 
-.PHONY: install demo test lint format bench docs clean
+# What `make lowest` runs: what a light install can do, without torch.
+LOWEST_TESTS ?= $(wildcard tests/serve tests/deploy/serve) tests/deploy/test_rows.py tests/deploy/test_one_row.py \
+    tests/cli/test_predict.py tests/test_files.py tests/test_text_tables.py
+
+.PHONY: install demo test lint format bench docs lowest clean
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
@@ -49,5 +54,18 @@ $(DOCS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[docs]'
 	touch $@
 
+# The light install with every dependency at its lower bound, in an environment of its own.
+lowest: $(LOWEST)/.installed
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -n 2 -p no:cacheprovider $(LOWEST_TESTS) \
+	    --ignore-glob='*/test_fuzz.py' --ignore-glob='*/test_page.py'
+
+$(LOWEST)/.installed: pyproject.toml .ci/lowest.py
+	rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python .ci/lowest.py serve tables > $(LOWEST)/lowest.txt
+	grep -E '^(pytest|pytest-xdist|hypothesis|hatchling|editables)==' constraints.txt > $(LOWEST)/tools.txt
+	$(LOWEST)/bin/python -m pip install --quiet -r $(LOWEST)/lowest.txt -r $(LOWEST)/tools.txt
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -100,8 +100,8 @@ def serve_bare() -> None:
     """The empty endpoint, on our uvicorn settings."""
     from fastapi import FastAPI
 
-    from gssc.deploy.serve.limits import Limits
-    from gssc.deploy.serve.server import listen, serve
+    from gssc.serve.limits import Limits
+    from gssc.serve.server import listen, serve
 
     app = FastAPI()
 

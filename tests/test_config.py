@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,37 @@ def test_recipes_load_name_their_data_and_say_what_to_expect(name: str) -> None:
     reports = "".join((ROOT / "results" / f"{page}.md").read_text() for page in ("core", "baselines"))
     assert f"{expected['accuracy']:.2f} ± {expected['std']:.2f}" in reports
     assert len(expected["seeds"]) >= 3
+
+
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB, "references such as \\*a are not allowed"),
+        ("train: {seed: " + "9" * 5000 + "}", "a number is too long"),
+        ("train: {seed: 0x" + "f" * 60 + "}", "a number is too long"),
+        ("a: " + "[" * 5000, "nested too deeply"),
+        ("train: {seed: 2001-99-99}", "not valid YAML"),
+        ("# " + "x" * 200_000, "200,002 bytes, more than the 100,000 allowed"),
+    ],
+    ids=["aliases", "digits", "hex digits", "nesting", "no date", "size"],
+)
+def test_hostile_yaml_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(GsscError, match=message) as caught:
+        read_settings(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_in_a_pipe_are_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.yaml")
+    with pytest.raises(GsscError, match="it is a pipe or a device"):
+        read_settings(tmp_path / "config.yaml")
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ ROOT = Path(gssc.__file__).parent
 ORDER = (
     {"errors", "__version__"},
     {"extras", "names"},
-    {"files", "settings", "text_tables", "versions", "metrics", "calibration"},
+    {"files", "text_tables", "versions", "metrics", "calibration"},
+    {"settings"},
     {"deploy", "tasks"},
     {"graph", "data"},
-    {"features", "schedule"},
+    {"features", "schedule", "run_folder"},
     {"config"},
     {"recipes"},
     {"trust"},
@@ -28,7 +29,8 @@ ORDER = (
     {"run", "molecules", "model_selection", "estimator_parameters"},
     {"estimator"},
     {"evaluate", "audit"},
-    {"serve", "cli"},
+    {"scoring", "serve"},
+    {"cli"},
     {"__main__"},
 )
 TOGETHER = ({"graph", "data"},)

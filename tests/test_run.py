@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+from gssc import run_folder
 from gssc.config import Config, RunConfig, parse_config
 from gssc.data import csbm
 from gssc.deploy import DeployedModel
@@ -156,6 +157,88 @@ def test_files_of_another_program_are_not_overwritten(graph_file: Path, tmp_path
     assert (folder / "edges.npz").read_bytes() == b"mine"
 
 
+QUICK = {"epochs": 1, "warmup_epochs": 1}
+OF_ANOTHER_PROGRAM = ["model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"]
+
+
+@pytest.mark.parametrize("content", OF_ANOTHER_PROGRAM)
+def test_a_config_with_our_sections_does_not_make_a_run(graph_file: Path, tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(content)
+    (folder / "model.safetensors").write_bytes(b"weights of another program")
+    for how in ({"resume": True}, {"overwrite": True}):
+        with pytest.raises(GsscError, match="is no run of gssc"):
+            Run(folder, settings(graph_file), **how)
+    assert (folder / "config.yaml").read_text() == content
+    assert (folder / "model.safetensors").read_bytes() == b"weights of another program"
+
+
+def test_a_run_without_the_mark_of_later_versions_is_a_run(graph_file: Path, tmp_path: Path) -> None:
+    Run(tmp_path / "run", settings(graph_file)).train()
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text())))
+    assert Run(tmp_path / "run", settings(graph_file), resume=True).finished
+
+
+@pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}, {}])
+def test_a_kill_while_the_config_was_written_is_no_obstacle(graph_file: Path, tmp_path: Path, how: dict) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".config.0123456789ab.yaml").write_text("data:\n  data")
+    assert Run(tmp_path / "run", settings(graph_file), **how).train()["epochs"] == 12
+
+
+def test_the_old_run_survives_a_new_one_that_diverges(graph_file: Path, tmp_path: Path) -> None:
+    Run(tmp_path / "run", settings(graph_file)).train()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    diverging = settings(graph_file)
+    diverging.train.lr = 1e30
+    with pytest.raises(GsscError, match=r"diverged in epoch \d.*; the run before it is still in .*run$"):
+        Run(tmp_path / "run", diverging, overwrite=True).train()
+    assert {name: (tmp_path / "run" / name).read_bytes() for name in before} == before
+    again = Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True).train()
+    assert again["seed"] == json.loads((tmp_path / "run" / "metrics.json").read_text())["seed"] == 1
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+
+
+def test_an_interrupted_replacement_goes_on_and_then_takes_the_place(graph_file: Path, tmp_path: Path) -> None:
+    whole = Run(tmp_path / "whole", settings(graph_file, seed=1))
+    whole.train()
+    Run(tmp_path / "run", settings(graph_file)).train()
+    old = (tmp_path / "run" / "model.safetensors").read_bytes()
+    run = Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True)
+    with pytest.raises(KeyboardInterrupt):
+        run.train(lambda epoch: interrupt(run))
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == old
+    with pytest.raises(GsscError, match=r"train\.seed was 1, now 0"):
+        Run(tmp_path / "run", settings(graph_file), resume=True)
+    resumed = Run(tmp_path / "run", settings(graph_file, seed=1), resume=True)
+    assert resumed.resumed
+    resumed.train()
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole.folder / "model.safetensors").read_bytes()
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+
+
+def interrupt(run: Run) -> None:
+    run._save_checkpoint()
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("moved", [0, 1, 4])
+def test_a_replacement_cut_off_while_it_moves_is_completed(graph_file: Path, tmp_path: Path, moved: int) -> None:
+    for name, seed in (("run", 0), ("new", 1)):
+        Run(tmp_path / name, settings(graph_file, seed=seed, **QUICK)).train()
+    expected = (tmp_path / "new" / "model.safetensors").read_bytes()
+    (tmp_path / "new").rename(tmp_path / "run" / ".done")
+    if moved:
+        (tmp_path / "run" / ".done" / ".moving").touch()
+    for name in [name for name in reversed(run_folder.FILES) if name in FILES][:moved]:
+        (tmp_path / "run" / ".done" / name).replace(tmp_path / "run" / name)
+    assert Run(tmp_path / "run", settings(graph_file, seed=1, **QUICK), resume=True).train()["seed"] == 1
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+
+
 def test_resuming_and_overwriting_exclude_each_other(graph_file: Path, tmp_path: Path) -> None:
     with pytest.raises(GsscError, match="give one of the two"):
         Run(tmp_path / "run", settings(graph_file), resume=True, overwrite=True)
@@ -251,7 +334,7 @@ def test_starting_over_takes_exports_of_the_old_model_with_it(graph_file: Path, 
         Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True)
     assert (tmp_path / "run" / "metrics.json").exists()
     (export / "notes.txt").unlink()
-    Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True)
+    Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True).train()
     assert not export.exists()
 
 
@@ -263,13 +346,17 @@ def test_a_damaged_result_is_named(graph_file: Path, tmp_path: Path, content: st
         Run(tmp_path / "run", settings(graph_file), resume=True).train()
 
 
-def test_a_checkpoint_of_another_version_is_refused(graph_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", [None, "graph", "lines"])
+def test_a_checkpoint_of_another_version_is_refused(graph_file: Path, tmp_path: Path, missing: str | None) -> None:
     run = Run(tmp_path / "run", settings(graph_file))
     run.train(lambda epoch: run._save_checkpoint())
     (tmp_path / "run" / "metrics.json").unlink()
     run._save_checkpoint()
     state = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
-    del state["training"]["consensus"]["merit"]
+    if missing:
+        del state[missing]
+    else:
+        del state["training"]["consensus"]["merit"]
     save_checkpoint(tmp_path / "run" / "checkpoint.safetensors", state)
     with pytest.raises(GsscError, match=r"another version of gssc.*--overwrite"):
         Run(tmp_path / "run", settings(graph_file), resume=True)

@@ -19,7 +19,7 @@ from gssc.config import Config, parse_config
 from gssc.data.neighbours import nearest_neighbour_edges
 from gssc.data.plain_table import Scaling, encode_labels, held_out, is_empty, is_marked_unknown
 from gssc.deploy import DeployedModel
-from gssc.deploy.double import in_double
+from gssc.deploy.forward import in_double
 from gssc.errors import GsscError
 from gssc.estimator_parameters import as_json, check_parameters, from_json
 from gssc.extras import require

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: a look before the work, atomic writes, digests."""
+"""Files that are either whole or not there: checks before the work, careful reads, atomic writes, digests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from gssc.errors import GsscError
 from gssc.extras import require
@@ -92,6 +93,56 @@ def check_output(path: str | Path, suffixes: Iterable[str], overwrite: bool = Fa
     if suffix == ".parquet":
         require("pyarrow", extra="tables")
     return path
+
+
+def read_bytes(path: str | Path, most: int | None = None) -> bytes:
+    """Return the content of a regular file.
+
+    A pipe or a device, which may never end, is refused, and so is a file of more than ``most`` bytes. A missing file
+    stays a FileNotFoundError, because only the caller can tell what its absence means.
+    """
+    path = Path(path)
+    try:
+        size = require_regular(path)
+        if most is not None and size > most:
+            raise GsscError(f"cannot read {path}: it has {size:,} bytes, more than the {most:,} allowed here")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise GsscError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def require_regular(path: Path) -> int:
+    """Return the size of a regular file in bytes; refuse a folder, and a pipe or a device, which may never end."""
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise GsscError(f"cannot read {path}: it is a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise GsscError(f"cannot read {path}: it is a pipe or a device, not a file; copy its content into a file")
+    return found.st_size
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Return the JSON object in a file; raises :class:`GsscError` for anything that cannot be written as JSON again.
+
+    That excludes NaN and infinity, which Python would read, and halves of surrogate pairs, which no text can hold.
+    """
+    content = read_bytes(path)
+    try:
+        found = json.loads(content, parse_constant=_refuse_constant)
+        json.dumps(found, ensure_ascii=False).encode()
+    except RecursionError:
+        raise GsscError(f"{path} is nested too deeply to be read; copy it again") from None
+    except ValueError as error:
+        raise GsscError(f"{path} is not JSON: {error}; copy it again") from None
+    if not isinstance(found, dict):
+        raise GsscError(f"{path} is not a JSON object; copy it again")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}")
 
 
 def sha256(path: str | Path) -> str:

@@ -1,8 +1,9 @@
-"""Suggestions for names that are almost right."""
+"""Names that people typed: suggestions for those that are almost right, and a form that is safe to show."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -17,3 +18,17 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(str(wrong), names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}"
+
+
+# Control characters, which a terminal obeys; line separators; marks that reverse the direction of writing; halves of
+# surrogate pairs, which cannot be written.
+_UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    r"""Return a text in which characters that a terminal would obey are written out.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return _UNSHOWABLE.sub(lambda found: found.group().encode("unicode_escape", "surrogatepass").decode(), text)

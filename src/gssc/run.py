@@ -15,9 +15,8 @@ import hashlib
 import json
 import math
 import os
-import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -26,22 +25,21 @@ from typing import Any
 import numpy as np
 import yaml
 
+from gssc import run_folder
 from gssc.config import Config, DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
 from gssc.data.splits import make_split
-from gssc.deploy.export.folder import exports_in
 from gssc.errors import GsscError
-from gssc.files import atomic_write, keep_others_out, write_json
+from gssc.files import atomic_write, keep_others_out, read_json, write_json
 from gssc.graph import Graph
 from gssc.result import Result, make_training
 from gssc.settings import read_settings
+from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.training import Epoch, Training
 from gssc.versions import versions
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
-FILES = ("config.yaml", "metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "scores.npz", "edges.npz")
-SECTIONS_OF_EVERY_RUN = {"data", "model", "train"}
 
 
 def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
@@ -78,12 +76,13 @@ class Run:
         folder: where everything goes.
         config: all settings; the defaults of GSSC if left out.
         graph: the graph to train on, in place of what ``config.data`` names. To resume such a run, give it again.
-        overwrite: replace a run that is already in the folder.
+        overwrite: replace a run that is already in the folder, once this one is finished.
         resume: take up the run that is in the folder; starts one where there is none.
         data_root: where data files are, see :func:`gssc.data.load_dataset`.
     """
 
     _lock: int | None = None  # keeps other processes out of the folder
+    _replaces: Path | None = None  # the folder of the run that this one is to replace
 
     def __init__(
         self,
@@ -108,8 +107,14 @@ class Run:
         except OSError as error:
             raise GsscError(f"cannot write to {self.folder}: {error.strerror}") from None
         self._lock = keep_others_out(self.folder)
+        run_folder.complete_replacement(self.folder)
         # Loading took its time: another process may have been here since the first look.
-        if self._look(overwrite or resume) and resume:
+        found = self._look(overwrite or resume)
+        if found and overwrite:
+            self._replaces, self.folder = self.folder, run_folder.begin_replacement(self.folder)
+        elif found and run_folder.is_run(self.folder / run_folder.NEW):
+            self._replaces, self.folder = self.folder, self.folder / run_folder.NEW
+        if found and resume:
             self._check_same_run()
             self._take_up()
         else:
@@ -128,20 +133,48 @@ class Run:
         """Whether the run in the folder came to its end."""
         return (self.folder / "metrics.json").exists()
 
-    def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
-        """Train to the end and return the content of metrics.json."""
+    def train(
+        self, on_epoch: Callable[[Epoch], None] | None = None, callbacks: Iterable[Callback] = ()
+    ) -> dict[str, Any]:
+        """Train to the end and return the content of metrics.json.
+
+        Args:
+            on_epoch: called with the record of each epoch.
+            callbacks: follow the run, see :class:`gssc.tracking.Callback`; a finished run does not call them.
+        """
         try:
-            return self._metrics() if self.finished else self._train(on_epoch)
+            metrics = self._metrics() if self.finished else self._follow(on_epoch, Callbacks(callbacks))
+            if self._replaces is not None:
+                run_folder.replace_run(self._replaces)
+                self.folder, self._replaces = self._replaces, None
+            return metrics
+        except GsscError as error:
+            if self._replaces is None:
+                raise
+            raise GsscError(f"{error}; the run before it is still in {self._replaces}") from error
         finally:
             self._let_go()
 
-    def _train(self, on_epoch: Callable[[Epoch], None] | None) -> dict[str, Any]:
+    def _follow(self, on_epoch: Callable[[Epoch], None] | None, callbacks: Callbacks) -> dict[str, Any]:
+        def told(record: Epoch) -> None:
+            callbacks.epoch(record)
+            if on_epoch:
+                on_epoch(record)
+
+        metrics = None
+        callbacks.start(self)
+        try:
+            metrics = self._train(told)
+            return metrics
+        finally:
+            callbacks.end(metrics)
+
+    def _train(self, on_epoch: Callable[[Epoch], None]) -> dict[str, Any]:
         saved_at, history = time.monotonic(), []
         for record in self.training.epochs():
             history.append(record)
             self._log(record)
-            if on_epoch:
-                on_epoch(record)
+            on_epoch(record)
             if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
                 self._save_checkpoint()
                 saved_at = time.monotonic()
@@ -158,34 +191,20 @@ class Run:
             os.close(lock)
 
     def _look(self, may_exist: bool) -> bool:
-        """Whether there is something in the folder; refuses what must not be touched."""
-        if not self.folder.exists() or not any(self.folder.iterdir()):
+        """Whether there is a run in the folder; refuses what must not be touched."""
+        if not self.folder.exists() or run_folder.only_leftovers(self.folder):
             return False
         if not may_exist:
             raise GsscError(f"{self.folder} already exists; use --resume to go on with it or --overwrite to replace it")
-        if not self._is_run() and not self._only_leftovers():
+        if not run_folder.is_run(self.folder):
             raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
         return True
 
-    def _is_run(self) -> bool:
-        """Whether the folder's config.yaml has our sections, and is not that of another program."""
-        path = self.folder / "config.yaml"
-        return path.exists() and set(read_settings(path)) >= SECTIONS_OF_EVERY_RUN
-
-    def _only_leftovers(self) -> bool:
-        """A process killed before its first file was whole leaves only a hidden temporary one."""
-        return all(item.name.startswith(".config.") for item in self.folder.iterdir())
-
     def _start_over(self) -> None:
-        settings = yaml.safe_dump(self.config.to_dict(), sort_keys=False)
-        stale = exports_in(self.folder)  # of the model that is about to go
-        # The config goes last and comes first, so that a folder with a config is a run and nothing else is.
-        for name in reversed((*FILES, "checkpoint.safetensors")):
-            (self.folder / name).unlink(missing_ok=True)
-        for place in stale:
-            shutil.rmtree(place)
+        run_folder.clear(self.folder)
         with atomic_write(self.folder / "config.yaml") as temporary:
-            temporary.write_text(settings, encoding="utf-8")
+            settings = yaml.safe_dump(self.config.to_dict(), sort_keys=False)
+            temporary.write_text(run_folder.MARK + settings, encoding="utf-8")
         (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
         self._save_checkpoint()  # from now on the graph must stay as it is
 
@@ -222,14 +241,15 @@ class Run:
         try:
             self._check_same_graph(state["graph"])
             self.training.load_state_dict(state["training"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            logged = int(state["lines"])
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
             raise GsscError(
                 f"cannot resume {self.folder}: its checkpoint is of another version of gssc ({error}); "
                 "start over with --overwrite"
             ) from None
         lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
         with atomic_write(self.folder / "metrics.jsonl") as temporary:
-            temporary.write_text("".join(lines[: state["lines"]]), encoding="utf-8")
+            temporary.write_text("".join(lines[:logged]), encoding="utf-8")
 
     def _log(self, record: Epoch) -> None:
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
@@ -246,10 +266,10 @@ class Run:
     def _metrics(self) -> dict[str, Any]:
         path = self.folder / "metrics.json"
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            found = None
-        if not isinstance(found, dict) or not found.keys() >= {"dataset", "metric", "val_score", "edges_kept"}:
+            found = read_json(path)
+        except GsscError:
+            found = {}
+        if not found.keys() >= {"dataset", "metric", "val_score", "edges_kept"}:
             raise GsscError(f"{path} is damaged: it is not the result of a run; start over with --overwrite")
         return found
 

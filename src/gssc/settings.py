@@ -25,9 +25,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import yaml
 
 from gssc.errors import GsscError
+from gssc.files import read_bytes
 from gssc.names import nearest
 
 Settings = dict[str, Any]
+LONGEST_SETTINGS = 100_000  # bytes; PyYAML needs a minute for a few megabytes
 
 # What a value of each type may be, and what an error calls it. NumPy's numbers are numbers, too.
 KINDS: dict[type, tuple[type, str]] = {
@@ -169,17 +171,42 @@ def choices_of(section: Any, name: str) -> tuple[Any, ...]:
 def read_settings(path: str | Path) -> Settings:
     """Settings from a YAML file, such as the config.yaml of a run."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_bytes(path, most=LONGEST_SETTINGS).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise GsscError(f"cannot read settings from {path}: {error}") from None
     return parse_yaml(text, str(path))
 
 
+class _SettingsLoader(yaml.SafeLoader):
+    """YAML without what settings never need and a hostile file misuses: references, and numbers of any length."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Refuse references, with which a few lines stand for gigabytes."""
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise yaml.composer.ComposerError(
+                None, None, f"references such as *{event.anchor} are not allowed", event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_yaml_int(self, node: Any) -> int:
+        """Refuse whole numbers of more than 64 bits, which cannot be a setting and may be too long to print."""
+        value = super().construct_yaml_int(node) if len(node.value) < 100 else 2**64
+        if abs(value) >= 2**64:
+            raise yaml.constructor.ConstructorError(None, None, "a number is too long", node.start_mark)
+        return value
+
+
+_SettingsLoader.add_constructor("tag:yaml.org,2002:int", _SettingsLoader.construct_yaml_int)
+
+
 def parse_yaml(text: str, where: str) -> Settings:
-    """YAML that must be a mapping."""
+    """Parse YAML that must be a mapping."""
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        content = yaml.load(text, _SettingsLoader)
+    except RecursionError:
+        raise GsscError(f"{where} is not valid YAML: it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
         raise GsscError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise GsscError(f"{where} holds no settings: it must be YAML with sections such as model: and train:")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
+import io
 import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from gssc.errors import GsscError
 
@@ -16,6 +20,10 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 # By which a node table's id and label are known, unless the user names others.
 ID_NAMES = ("id", "node_id", "node", "node id")
 LABEL_NAMES = ("label", "y", "class", "target")
+PIECE_BYTES = 1 << 18
+LONGEST_LINE = 1 << 24  # characters, enough for a row of a million features
+# What a .gz may unpack to: so many bytes, or so many times its size. Tables are rarely packed to a hundredth.
+UNPACKED_BYTES, UNPACKED_TIMES = 1 << 30, 100
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
 
@@ -32,25 +40,83 @@ def ending(path: Path) -> str:
 
 
 def records_of(path: Path, decimal: str = ".") -> Iterator[tuple[int, list[str]]]:
-    """The :func:`records` of a file, packed or not; the mark that spreadsheets put before UTF-8 is skipped."""
-    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            yield from records(file, ending(path), path, decimal)
-    except UnicodeDecodeError as error:
-        with opener(path, "rb") as file:
-            where = _first_line_not_utf8(file) or error.reason
-        raise GsscError(f"{path}: not a text table: {where} is not UTF-8; save it as UTF-8") from None
+    """The :func:`records` of a file, packed or not."""
+    packed = path.suffix.lower() == ".gz"
+    most = max(UNPACKED_BYTES, UNPACKED_TIMES * path.stat().st_size) if packed else None
+    with gzip.open(path) if packed else path.open("rb") as file:
+        yield from records(Lines(file, path, most), ending(path), path, decimal)
 
 
-def _first_line_not_utf8(file: IO[bytes]) -> str | None:
-    """The decoder's own error counts bytes of a part of the file only."""
-    for number, line in enumerate(file, start=1):
+class Lines:
+    """The lines of a text, read from bytes in UTF-8, of bounded length; the mark of spreadsheets is skipped.
+
+    Args:
+        file: where the bytes come from; a pipe will do.
+        path: what to call it in an error.
+        most_bytes: how long the text may be; None is no bound.
+
+    Attributes:
+        ready: whether a line is at hand, so that the next one can be had without waiting for a pipe.
+    """
+
+    def __init__(self, file: Any, path: Path, most_bytes: int | None = None):
+        self._file, self._path, self._most = file, path, most_bytes
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self._lines: deque[str] = deque()
+        self._given = self._bytes = 0
+        self._rest = ""  # the beginning of a line whose end is still to come
+        self._at_end = False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        while not self._lines:
+            if self._at_end:
+                raise StopIteration
+            self._read()
+        self._given += 1
+        return self._lines.popleft()
+
+    @property
+    def ready(self) -> bool:
+        return bool(self._lines)
+
+    def _read(self) -> None:
+        """Read what is there, up to the end of a line."""
+        parts, length = [self._rest], len(self._rest)
+        while True:
+            piece = self._file.read1(PIECE_BYTES)
+            self._bytes += len(piece)
+            if self._most is not None and self._bytes > self._most:
+                raise GsscError(
+                    f"{self._path} unpacks to more than {self._most:,} bytes: unpack it first if that is right"
+                )
+            text = self._decoded(piece)
+            parts.append(text)
+            length += len(text)
+            if not piece or "\n" in text or "\r" in text:
+                break
+            if length > LONGEST_LINE:
+                number = self._given + 1
+                raise GsscError(
+                    f"{self._path}:{number}: not a text table: the line has over {LONGEST_LINE:,} characters"
+                )
+        # What the csv module takes for the end of a line: no more than \n, \r and \r\n.
+        self._lines.extend(io.StringIO("".join(parts), newline=""))
+        self._at_end, self._rest = not piece, ""
+        if piece and self._lines and not self._lines[-1].endswith("\n"):
+            self._rest = self._lines.pop()
+
+    def _decoded(self, piece: bytes) -> str:
         try:
-            line.decode("utf-8")
+            return self._decode(piece, not piece)
         except UnicodeDecodeError as error:
-            return f"line {number}, byte {line[error.start]:#04x}"
-    return None
+            content = bytes(error.object)
+            number, byte = self._given + content.count(b"\n", 0, error.start) + 1, content[error.start]
+            raise GsscError(
+                f"{self._path}: not a text table: line {number}, byte {byte:#04x} is not UTF-8; save it as UTF-8"
+            ) from None
 
 
 def find_delimiter(first_line: str, decimal: str = ".") -> str:
@@ -64,32 +130,90 @@ def find_delimiter(first_line: str, decimal: str = ".") -> str:
     return max(";\t" if decimal == "," else ",;\t", key=_QUOTED.sub(r"\1", first_line).count)
 
 
-def records(file: IO[str], kind: str, path: Path, decimal: str = ".") -> Iterator[tuple[int, list[str]]]:
+def records(
+    lines: Iterable[str], kind: str, path: Path, decimal: str = ".", most_blank: int | None = None
+) -> Iterator[tuple[int, list[str]]]:
     """The cells of every line that is not blank, with the number of the line they begin on.
 
     Args:
-        file: an open table that can be read from its start.
+        lines: the lines of a table, each with its end.
         kind: its ending; in ``.tsv`` and ``.tab`` only a tab separates cells.
         path: what to call it in an error.
         decimal: "," reads a cell such as 1,5 as 1.5, whatever its column; cells are then separated by ; or a tab.
+        most_blank: how many blank lines there may be; None is no bound.
     """
     if decimal not in (".", ","):
         raise GsscError(f"decimal is {decimal!r}: use a point or a comma")
-    first = next((text for text in file if text.strip()), "")
+    lines, blank, first = iter(lines), 0, ""
+    for first in lines:
+        if first.strip():
+            break
+        blank += 1
+        _refuse_blank(blank, most_blank, path)
     delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(first, decimal)
-    file.seek(0)
-    reader, line = csv.reader(file, delimiter=delimiter, strict=True), 1
+    before = blank  # lines that the csv module does not see
+    reader, line = csv.reader(chain([first], lines), delimiter=delimiter, strict=True), before + 1
     try:
         for cells in reader:
-            if any(cell.strip() for cell in cells):
+            if any(map(str.strip, cells)):
                 yield line, [_with_point(cell) for cell in cells] if decimal == "," else cells
-            line = reader.line_num + 1
+            else:
+                blank += 1
+                _refuse_blank(blank, most_blank, path)
+            line = before + reader.line_num + 1
     except csv.Error as error:
         raise GsscError(f"{path}:{line}: not a text table: {error}") from None
 
 
+def _refuse_blank(count: int, most: int | None, path: Path) -> None:
+    if most is not None and count > most:
+        raise GsscError(f"{path}: more than {most:,} blank lines; leave them out")
+
+
 def _with_point(cell: str) -> str:
     return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
+
+
+Records = Iterator[tuple[int, list[str]]]
+
+
+def named_columns(path: Path, lines: Records, is_named: Callable[[list[str]], bool]) -> tuple[list[str], Records]:
+    """Names of the columns, each its own, and the rows with their line numbers, all as wide as the first line.
+
+    Args:
+        path: what to call the table in an error.
+        lines: its :func:`records`.
+        is_named: whether a first line names the columns; if it does not, they are called "column 1" and so on.
+    """
+    line, first = next(lines, (0, []))
+    if not first:
+        raise GsscError(f"{path} is empty: give a header and at least one row")
+    if not is_named(first):
+        return default_names(len(first)), _of_width(path, chain([(line, first)], lines), len(first))
+    names = [cell.strip() for cell in first]
+    if (twice := first_repeated(names)) is not None:
+        raise GsscError(f"{path}:{line}: column {twice!r} is there twice; rename one")
+    return names, _of_width(path, lines, len(first))
+
+
+def _of_width(path: Path, lines: Records, width: int) -> Records:
+    for line, cells in lines:
+        if len(cells) != width:
+            raise GsscError(
+                f"{path}:{line}: {len(cells)} columns where the first line has {width}; complete the row "
+                "(a cut-off file ends like this)"
+            )
+        yield line, cells
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that was there before, if any.
+
+    >>> first_repeated(["a", "b", "a"])
+    'a'
+    """
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def is_header(cells: Sequence[str]) -> bool:

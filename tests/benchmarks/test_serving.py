@@ -18,8 +18,8 @@ def test_both_servers_answer_every_request(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("title", serving.CASES)
 def test_the_bodies_are_what_the_api_takes(tmp_path, title):
-    from gssc.deploy.serve.json_rows import parse
-    from gssc.deploy.serve.limits import Limits
+    from gssc.serve.json_rows import parse
+    from gssc.serve.limits import Limits
 
     body = serving.make_case(tmp_path, **serving.CASES[title])
     assert len(parse(body, serving.CASES[title]["widths"][0], None, Limits())) == 1

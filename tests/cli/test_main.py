@@ -32,7 +32,7 @@ def test_version(gssc) -> None:
         (["predict", "a", "b", "--ouput", "c"], "error: unrecognized arguments: --ouput c; did you mean '--out'?\n"),
         (["predict", "a", "b", "--ou", "c"], "error: unrecognized arguments: --ou c; did you mean '--out'?\n"),
         (["predict", "a", "b"], "error: the following arguments are required: out; see gssc predict --help\n"),
-        (["predict", "a", "b", "--out"], "error: argument --out: expected one argument; see gssc predict --help\n"),
+        (["predict", "a", "b", "--out"], "error: argument -o/--out: expected one argument; see gssc predict --help\n"),
     ],
 )
 def test_misspelt(gssc, arguments: list[str], message: str) -> None:
@@ -91,3 +91,10 @@ def test_a_reader_who_leaves_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait() == 0
+
+
+def test_an_error_does_not_pass_control_characters_to_the_terminal(capsys) -> None:
+    assert main(["predict", "\x1b[2Jrun", "x.csv", "--out", "p.csv"]) == 2
+    shown = capsys.readouterr().err
+    assert "\\x1b[2Jrun" in shown
+    assert "\x1b[2J" not in shown

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from scipy import sparse
 from gssc.cli import predict as predict_module
 from gssc.cli.main import main
 from gssc.deploy import DeployedModel
+from gssc.deploy import rows as rows_module
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [3.0, 1.0, 0.0]], dtype=np.float32)
 
@@ -50,6 +53,14 @@ def test_every_form_gives_the_same(model, model_folder, rows, tmp_path, capsys, 
     np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-5)
 
 
+def test_ids_and_decimal_commas_by_option(model_folder: Path, tmp_path: Path) -> None:
+    table, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    table.write_text("a;b;c;who\n1,0;0;2,0;x\n0;0,0;0;y\n")
+    command = ["predict", str(model_folder), str(table), "--out", str(out), "--id", "who", "--decimal", ","]
+    assert main(command) == 0
+    assert [line.split(",")[0] for line in out.read_text().split()] == ["id", "x", "y"]
+
+
 def test_the_real_command(gssc, model_folder: Path, rows: dict[str, Path], tmp_path: Path) -> None:
     run = gssc("predict", model_folder, rows["rows.csv"], "--out", "predictions.parquet")
     assert (run.returncode, run.stderr) == (0, "")
@@ -59,7 +70,7 @@ def test_the_real_command(gssc, model_folder: Path, rows: dict[str, Path], tmp_p
 
 
 def test_many_rows_show_progress(model, model_folder, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(predict_module, "STEP_ROWS", 3)
+    monkeypatch.setattr(rows_module, "ARRAY_ROWS", 3)
     monkeypatch.setattr(predict_module, "PROGRESS_FROM", 5)
     x = np.random.default_rng(0).random((10, 3), dtype=np.float32)
     np.save(tmp_path / "x.npy", x)
@@ -156,3 +167,42 @@ def test_overwrite_replaces(gssc, model_folder, rows, tmp_path) -> None:
     (tmp_path / "taken.csv").write_text("mine")
     assert gssc("predict", model_folder, "rows.csv", "--out", "taken.csv", "--overwrite").returncode == 0
     assert (tmp_path / "taken.csv").read_text().startswith("id,prediction")
+
+
+def test_a_stream_in_and_a_stream_out(model: DeployedModel, model_folder: Path, tmp_path: Path) -> None:
+    """The predictions of a row come before the next row does, so that a pipe can run for days."""
+    command = [sys.executable, "-m", "gssc", "predict", str(model_folder), "-", "-o", "-"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write("id,a,b,c\nx,1,0,2\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "id,prediction,probability_cat,probability_dog\n"
+        key, name, *numbers = process.stdout.readline().strip().split(",")
+        expected = model.predict_proba(X[:1])
+        assert (key, name) == ("x", model.class_names[int(expected.argmax())])
+        np.testing.assert_allclose(np.array(numbers, dtype=float), expected[0], rtol=1e-5)
+        process.stdin.write("y,0,0,0\nz,3,1,0\n")
+        process.stdin.close()
+        assert [line.partition(",")[0] for line in process.stdout] == ["y", "z"]
+        assert "3 rows" in process.stderr.read()
+        assert process.wait() == 0
+
+
+def test_a_stream_with_a_wrong_row(model_folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gssc", "predict", str(model_folder), "-", "-o", "out.csv"]
+    run = subprocess.run(command, input="a,b,c\n1,2,3\n1,two,3\n", capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 2
+    assert "standard input:3: column 'b' is 'two' where a number belongs" in " ".join(run.stderr.split())
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_control_characters_in_class_names_do_not_reach_the_terminal(tmp_path: Path, capsys) -> None:
+    DeployedModel([(np.eye(2), np.zeros(2))], ["\x1b[2Jcat", "dog"]).save(tmp_path / "run")
+    np.save(tmp_path / "x.npy", np.eye(2))
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "x.npy"), "--out", str(tmp_path / "p.csv")]) == 0
+    shown = capsys.readouterr().out
+    assert "\\x1b[2Jcat" in shown
+    assert "\x1b[2J" not in shown

@@ -139,6 +139,9 @@ def test_every_output_is_the_trained_models(
     export = export_run(tmp_path, format)
     assert export.difference is not None
     assert export.difference < 1e-5
+    assert export.tolerance >= 1e-5
+    assert export.checked in (export.folder / "MODEL_CARD.md").read_text()
+    assert f"(tolerance {export.tolerance:.0e})" in export.checked
     for read in READERS[format]:
         for x in (some_rows(40), some_rows(1), some_rows(3)[1:]):
             logits, probabilities = read(export.folder, x)

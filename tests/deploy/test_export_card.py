@@ -75,7 +75,7 @@ def test_the_model_alone_still_knows_its_metadata(model: DeployedModel) -> None:
     text = card(source(model))
     assert "| test | 50.00 % |" in text
     assert "hidden during training" in text
-    assert "| training labels | 20 a class |" in text
+    assert "| training labels | 20 per class |" in text
     assert "transductive" not in text
 
 
@@ -112,6 +112,27 @@ def test_names_cannot_break_the_page() -> None:
     assert "divides each row" in section(text, "Input")
 
 
+def test_html_links_and_control_characters_are_shown_not_obeyed() -> None:
+    layers = [(np.eye(2, dtype=np.float32), np.zeros(2))]
+    model = DeployedModel(layers, ["<script>alert(1)</script>", "a\x1b[2J & [b](http://c)"])
+    text = card(source(model))
+    assert "0. &lt;script>alert(1)&lt;/script>\n" in text
+    assert "1. a\\\\x1b\\[2J &amp; \\[b](http://c)\n" in text
+
+
+@pytest.mark.parametrize("path", ["/home/anna/secret project/mine.npz", "C:\\Users\\anna\\mine.npz"])
+def test_the_graph_is_named_without_its_folder(model: DeployedModel, path: str) -> None:
+    text = card(source(model, settings={"data": {"graph": path}}))
+    assert "| graph file | mine.npz |" in text
+    assert "anna" not in text
+
+
+@pytest.mark.parametrize("metadata", [{"split": "per-class:" + "9" * 5000}, {"test_accuracy": 10**400}, {"seed": {}}])
+def test_odd_metadata_is_no_traceback(model: DeployedModel, metadata: dict) -> None:
+    model.metadata = metadata
+    assert "## Quality" in card(source(model))
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_card_travels_with_every_format(model_folder: Path, format: str) -> None:
     export = export_run(model_folder, format)
@@ -133,7 +154,7 @@ def test_what_is_not_a_finished_run(model: DeployedModel, tmp_path: Path) -> Non
     (tmp_path / "run" / "config.yaml").write_text("train: {lr: 0.5}")
     with pytest.raises(GsscError, match="is not finished: go on with gssc train --out .* --resume"):
         read_source(tmp_path / "run")
-    for broken, message in (("{", "is not JSON"), ("[]", "is no JSON object")):
+    for broken, message in (("{", "is not JSON"), ("[]", "is not a JSON object")):
         (tmp_path / "run" / "metrics.json").write_text(broken)
         with pytest.raises(GsscError, match=message):
             read_source(tmp_path / "run")

@@ -6,6 +6,7 @@ import warnings
 import zipfile
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import sparse
 
-from gssc.deploy import DeployedModel, read_rows, write_predictions
+from gssc.deploy import DeployedModel, read_rows, row_blocks, table_rows, write_predictions
+from gssc.deploy import rows as rows_module
 from gssc.deploy.export.numpy_predictor import read_table
 from gssc.errors import GsscError
 
@@ -111,6 +113,43 @@ def test_columns_without_a_header_go_by_number_or_by_place(tmp_path: Path) -> No
     assert read_rows(path, ["a", "b", "c"]).features.tolist() == [[7.0, 1.0, 2.0]]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_ids_come_from_the_column_that_import_takes(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x{suffix}"
+    columns = {"machine": ["m1", "m2"], "site": ["s1", "s2"], "heat": [1.0, 2.0], "label": ["pump", ""]}
+
+    def ids(order: list[str], **options: Any) -> list[Any] | None:
+        table = {name: columns[name] for name in order}
+        if suffix == ".csv":
+            write_csv(path, order, list(zip(*table.values(), strict=True)))
+        else:
+            pq.write_table(pa.table(table), path)
+        found = read_rows(path, ["heat"], **options).ids
+        return None if found is None else found.tolist()
+
+    assert ids(["machine", "site", "heat"]) == ["m1", "m2"]  # the first column, which is no feature
+    assert ids(["heat", "machine"]) is None
+    assert ids(["label", "machine", "heat"]) is None
+    assert ids(["machine", "site", "heat"], id_name="site") == ["s1", "s2"]
+    with pytest.raises(GsscError, match="no id column 'sites': did you mean 'site'?"):
+        ids(["machine", "site", "heat"], id_name="sites")
+
+
+def test_an_id_column_of_arrays_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.eye(2))
+    with pytest.raises(GsscError, match="holds arrays, not columns, so there is no 'who'"):
+        read_rows(tmp_path / "x.npz", id_name="who")
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("id;a;b\n1,5;0,5;-,25\n2;3;1,e2\n")
+    rows = read_rows(path, ["a", "b"], decimal=",")
+    assert rows.features.tolist() == [[0.5, -0.25], [3, 100]]
+    with pytest.raises(GsscError, match=r"x\.csv:2: column 'a' is '0,5' .*--decimal ,"):
+        read_rows(path, ["a", "b"])
+
+
 def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "x.csv", ["ID", "w", "Label", "split"], [["007", 1.5, "spam", "train"]])
     rows = read_rows(path)
@@ -153,8 +192,8 @@ def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) ->
         ("a,b\n1,2\n3,4,5\n", "x.csv:3: 3 columns"),
         ("a,b\n1,nan\n", "x.csv:2: column 'b' is nan"),
         ("a,b\n1,2\n-inf,1\n", "x.csv:3: column 'a' is -inf"),
-        ("a,b\n1,1e39\n", "x.csv:2: column 'b' is 1e39"),
-        ("a,b\n1e308,1e308\n", "x.csv:2: column 'a' is 1e308"),
+        ("a,b\n1,1e39\n", "x.csv:2: column 'b' is 1e\\+39"),
+        ("a,b\n1e308,1e308\n", "x.csv:2: column 'a' is 1e\\+308"),
         ("a,a\n1,2\n", "x.csv:1: column 'a' is there twice"),
         ('a,b\n1,"2\n', "x.csv:2: not a text table: unexpected end"),
         ("a,b\n1,\x002\n", "x.csv:2:"),
@@ -394,3 +433,43 @@ def test_an_existing_output_is_kept(model: DeployedModel, tmp_path: Path) -> Non
     assert path.read_text() == "mine"
     write_predictions(path, model, probabilities, overwrite=True)
     assert path.read_text().startswith("row,prediction")
+
+
+def test_formulas_are_defused_in_csv_alone(tmp_path: Path) -> None:
+    model = DeployedModel([(np.ones((2, 1)), np.zeros(2))], ["=1+1", "b"])
+    ids = np.array(["=cmd|' /c calc'!A1", "-5", "@x", "a=b"], dtype=object)
+    probabilities = np.array([[1, 0], [0, 1], [0, 1], [0, 1]], dtype=np.float32)
+    for suffix in (".csv", ".parquet"):
+        write_predictions(tmp_path / f"p{suffix}", model, probabilities, ids)
+    with (tmp_path / "p.csv").open(newline="") as file:
+        _, *lines = csv.reader(file)
+    assert [line[0] for line in lines] == ["'=cmd|' /c calc'!A1", "-5", "'@x", "a=b"]
+    assert [line[1] for line in lines] == ["'=1+1", "b", "b", "b"]
+    assert pq.read_table(tmp_path / "p.parquet").to_pydict()["id"] == ids.tolist()
+
+
+def test_ids_too_long_for_npz_are_refused(model: DeployedModel, tmp_path: Path) -> None:
+    ids = np.array(["x" * 1_000_000, *map(str, range(99))], dtype=object)
+    probabilities = np.full((100, 2), 0.5, dtype=np.float32)
+    with pytest.raises(GsscError, match="a text of 1,000,000 characters is too long for .npz; write .csv or .parquet"):
+        write_predictions(tmp_path / "p.npz", model, probabilities, ids)
+    write_predictions(tmp_path / "p.csv", model, probabilities, ids)
+
+
+def test_blocks_are_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_rows, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(rows_module, "ARRAY_ROWS", 4)
+    x = np.random.default_rng(0).random((10, 3), dtype=np.float32)
+    ids = [*map(str, range(9)), "x"]
+    (tmp_path / "t.csv").write_text(
+        "id,a,b,c\n" + "".join(f"{i},{','.join(map(str, r))}\n" for i, r in zip(ids, x, strict=True))
+    )
+    pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "id": ids}), tmp_path / "t.parquet")
+    np.savez(tmp_path / "t.npz", x=x, node_id=np.array(ids))
+    for name in ("t.csv", "t.parquet", "t.npz"):
+        blocks = list(row_blocks(tmp_path / name))
+        assert [len(block) for block in blocks] == [4, 4, 2]
+        np.testing.assert_array_equal(np.concatenate([block.features for block in blocks]), x)
+        whole = read_rows(tmp_path / name)
+        assert whole.ids is not None
+        assert [value for block in blocks for value in block.ids.tolist()] == whole.ids.tolist() == ids

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 from torch import nn
 
 from gssc.errors import GsscError
@@ -78,6 +80,41 @@ def test_what_is_no_checkpoint_is_refused_in_one_line(tmp_path: Path, content: b
     with pytest.raises(GsscError, match=r"c\.safetensors") as caught:
         load_checkpoint(path)
     assert "\n" not in str(caught.value)
+
+
+def test_every_flipped_bit_of_a_checkpoint_is_refused(tmp_path: Path):
+    """44 flips in a real checkpoint were resumed silently once; 6 of them gave other final weights."""
+    path = tmp_path / "c.safetensors"
+    weight, flags = torch.arange(6.0).reshape(2, 3), torch.ones(2) > 0
+    save_checkpoint(path, {"model": {"w": weight, "a": flags}, "epoch": 3, "seconds": 1.5})
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for bit in (0, 6):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+            try:
+                read = load_checkpoint(path)
+            except GsscError:
+                continue
+            # A space of the padding between header and numbers may become something else that is skipped as well.
+            assert (read["epoch"], read["seconds"]) == (3, 1.5)
+            assert torch.equal(read["model"]["w"], weight)
+            assert torch.equal(read["model"]["a"], flags)
+            assert whole[place : place + 1] == b" ", place
+    path.write_bytes(whole)
+    assert load_checkpoint(path)["epoch"] == 3
+
+
+def test_a_checkpoint_without_a_digest_is_of_another_version(tmp_path: Path):
+    path = tmp_path / "c.safetensors"
+    path.write_bytes(save({"0": torch.ones(2)}, metadata={"outline": "{}"}))
+    with pytest.raises(GsscError, match="another version of gssc wrote it"):
+        load_checkpoint(path)
+
+
+def test_a_pipe_is_no_checkpoint(tmp_path: Path):
+    os.mkfifo(tmp_path / "c.safetensors")
+    with pytest.raises(GsscError, match="it is a pipe or a device"):
+        load_checkpoint(tmp_path / "c.safetensors")
 
 
 def test_generator_state_survives_json_and_continues_the_same_stream():

@@ -45,7 +45,9 @@ def run(args: Any) -> None:
     from rich.table import Table
 
     from gssc.data import digits
+    from gssc.extras import require
 
+    require("torch", extra="train")
     console = Console()
     everything = digits(seed=args.seed)
     known, later = hold_out(everything, LATER_ROWS, np.random.default_rng(args.seed))

@@ -16,7 +16,8 @@ examples:
 
 onnx needs the packages of gssc[export]; the other formats need nothing more. Every folder has a MODEL_CARD.md with
 data, split, quality, calibration, intended use and limits, and how its files are used. Before a folder is put in its
-place, its outputs are compared with those of the trained model.
+place, its outputs are compared with those of the trained model; the difference and the tolerance are shown and written
+into the card.
 """
 
 
@@ -46,5 +47,5 @@ def show(export: Export) -> None:
         table.add_row(path.name, f"{path.stat().st_size / 1000:,.1f}")
     console = Console(markup=False)  # a folder may be called [red]
     console.print(table)
-    compared = f"outputs within {export.difference:.0e} of the trained model; " if export.difference is not None else ""
-    console.print(f"{compared}how to use it: {export.folder / 'MODEL_CARD.md'}", soft_wrap=True, highlight=False)
+    lines = [*filter(None, [export.checked]), f"How to use it: {export.folder / 'MODEL_CARD.md'}"]
+    console.print("\n".join(lines), soft_wrap=True, highlight=False)

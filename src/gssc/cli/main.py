@@ -13,12 +13,16 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
 
 from gssc import __version__
 from gssc.errors import GsscError
 from gssc.extras import missing_extra
-from gssc.names import nearest
+from gssc.names import nearest, printable
+
+if TYPE_CHECKING:
+    from gssc.cli.parser import CommandParser
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -42,6 +46,7 @@ COMMANDS = {
     "tune": Command("gssc.cli.tune", "search settings by validation score, never by test labels"),
     "serve": Command("gssc.cli.serve", "answer requests over HTTP with a trained model, with a page to try it on"),
     "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
+    "completion": Command("gssc.cli.completion", "print a script that completes commands in bash, zsh or fish"),
     "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a minute or two"),
 }
 
@@ -107,7 +112,8 @@ def _dispatch(arguments: list[str]) -> None:
         raise GsscError(f"unknown {what} {name!r}: {nearest(name, [*COMMANDS, '--help', '--version'])}")
 
 
-def _run(name: str, arguments: list[str]) -> None:
+def parser_of(name: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, CommandParser]:
+    """Return the module of a command, and its parser; options of ``train`` depend on the arguments."""
     from gssc.cli.parser import CommandParser
 
     module = import_module(COMMANDS[name].module)
@@ -115,10 +121,15 @@ def _run(name: str, arguments: list[str]) -> None:
         prog=f"gssc {name}", description=f"{COMMANDS[name].summary}.", epilog=getattr(module, "EXAMPLES", None)
     )
     if getattr(module, "SETTINGS_BY_ARGUMENTS", False):
-        arguments = module.expanded(arguments)
-        module.add_arguments(parser, arguments)
+        module.add_arguments(parser, module.expanded(arguments))
     else:
         module.add_arguments(parser)
+    return module, parser
+
+
+def _run(name: str, arguments: list[str]) -> None:
+    module, parser = parser_of(name, arguments)
+    arguments = module.expanded(arguments) if getattr(module, "SETTINGS_BY_ARGUMENTS", False) else arguments
     # A command with layered settings wants only what the user typed: the rest comes from recipe and preset.
     module.run(parser.parse_args(arguments, defaults=getattr(module, "DEFAULTS_IN_ARGS", True)))
 
@@ -127,7 +138,8 @@ def _complain(message: str) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    line = Text(f"error: {' '.join(message.split())}", style="red")
+    # A message may quote a name from a file, and a name may hold what a terminal obeys.
+    line = Text(f"error: {printable(' '.join(message.split()))}", style="red")
     Console(stderr=True).print(line, soft_wrap=True)
     return EXIT_USER_ERROR
 

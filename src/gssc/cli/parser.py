@@ -52,7 +52,7 @@ class CommandParser(jsonargparse.ArgumentParser):
 
     def _nearest(self, message: str) -> str | None:
         if wrong := re.match(r"unrecognized arguments: (?:.* )?(--?[\w.-]+)", message, re.IGNORECASE):
-            known = list(_options(self))
+            known = list(option_strings(self))
         elif wrong := re.search(r"invalid choice: '([^']*)'", message):
             known = re.findall(r"'([^']+)'", message[wrong.end() :])
         else:
@@ -67,10 +67,10 @@ def _shown(action: argparse.Action) -> str:
     return f"[{action.dest}]" if action.nargs == "?" else action.dest
 
 
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Every option of a parser and of its subcommands."""
+def option_strings(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield every option of a parser and of its subcommands."""
     for action in parser._actions:
         yield from action.option_strings
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():
-                yield from _options(child)
+                yield from option_strings(child)

@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from gssc.deploy import DeployedModel, Rows
+    from gssc.deploy import DeployedModel
 
 EXAMPLES = """\
 examples:
   gssc predict runs/cora rows.npz --out predictions.parquet
   gssc predict runs/mine new_customers.csv --out predictions.csv --overwrite
   gssc predict runs/bbbp molecules.csv --smiles-column smiles --out predictions.csv
+  cat new_customers.csv | gssc predict runs/mine - -o - | head
 
-Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz). A
-table may have a column id or node_id, which is carried over; if the model knows its features by name, columns are taken
-by name and others ignored. The output has the id (or row number), the predicted class and every class's probability.
+Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), or
+as CSV on standard input (-). If the model knows its features by name, columns are taken by name and others ignored. Ids
+are carried over from a column id, node_id or node, the one that --id names, or a first column that is no feature. The
+output has the id (or row number), the predicted class and every class's probability. Tables are read, and CSV is
+written, a block at a time, so they may be larger than memory; with -o - the predictions of a pipe's rows come as soon
+as the rows do, and the summary goes to standard error.
 """
-# Rows at a time between two updates of the progress bar, and the number of rows from which there is one.
-STEP_ROWS = 65_536
-PROGRESS_FROM = 4 * STEP_ROWS
+PROGRESS_FROM = 262_144  # rows from which progress is shown
 SHOWN_CLASSES = 12
 
 
 def add_arguments(parser: Any) -> None:
     """The options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
-    parser.add_argument("rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv or .parquet")
-    parser.add_argument("--out", type=str, required=True, help="where predictions go: .parquet, .csv or .npz")
+    parser.add_argument("rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv or .parquet; - is standard input")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=str,
+        required=True,
+        help="where predictions go: .parquet, .csv or .npz; - is standard output, as CSV",
+    )
+    parser.add_argument("--id", type=str, help="column with the ids; default id, node_id, node or a first other column")
+    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     parser.add_argument("--smiles-column", type=str, help="column of SMILES, for a model of molecules; default smiles")
 
@@ -38,60 +50,88 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any) -> None:
     """Load, predict, write, and show a summary."""
     from gssc.cli.molecules import is_molecule_model, predict_molecules
-    from gssc.deploy import DeployedModel, read_rows, write_predictions
-    from gssc.deploy.tables import WRITERS
+    from gssc.deploy import DeployedModel, predictions_to, row_blocks
+    from gssc.deploy.tables import FORMATS, STREAM
     from gssc.files import check_output
 
     if is_molecule_model(args.run):
         predict_molecules(args)
         return
-    check_output(args.out, WRITERS, args.overwrite)
+    to_stream = args.out == STREAM
+    if not to_stream:
+        check_output(args.out, FORMATS, args.overwrite)
     model = DeployedModel.load(args.run)
-    rows = read_rows(args.rows, model.feature_names, model.widths[0])
-    start = time.perf_counter()
-    probabilities = _predict(model, rows)
-    seconds = time.perf_counter() - start
-    write_predictions(args.out, model, probabilities, rows.ids, args.overwrite)
-    _summary(model, probabilities, f"{len(rows):,} rows in {seconds:.3f} s, written to {args.out}")
+    summary = Summary(model)
+    with predictions_to(args.out, model, args.overwrite) as output, progress() as show:
+        for block in row_blocks(args.rows, model.feature_names, model.widths[0], id_name=args.id, decimal=args.decimal):
+            start = time.perf_counter()
+            probabilities = model.predict_proba(block.features)
+            summary.add(probabilities, time.perf_counter() - start)
+            output.write(probabilities, block.ids)
+            show(summary.rows)
+    summary.show(str(args.out), to_stderr=to_stream)
 
 
-def _predict(model: DeployedModel, rows: Rows) -> np.ndarray:
-    import numpy as np
+@contextmanager
+def progress() -> Iterator[Any]:
+    """A function that shows how many rows are done, once they are many."""
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress, TextColumn
 
-    if len(rows) < PROGRESS_FROM:
-        return model.predict_proba(rows.features)
-    steps = range(0, len(rows), STEP_ROWS)
-    shown = track(steps, description="predicting", console=Console(stderr=True))
-    return np.concatenate([model.predict_proba(rows.features[start : start + STEP_ROWS]) for start in shown])
+    bar = Progress(TextColumn("predicting: {task.completed:,} rows"), console=Console(stderr=True))
+    task = bar.add_task("predicting")
 
+    def show(rows: int) -> None:
+        if rows >= PROGRESS_FROM:
+            bar.start()
+            bar.update(task, completed=rows)
 
-def _summary(model: DeployedModel, probabilities: np.ndarray, caption: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("class", caption=caption)
-    table.add_column("rows", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("mean probability", justify="right")
-    if model.task == "multiclass":
-        counts = [int(count) for count in _counts(probabilities)]
-    else:
-        counts = (probabilities >= 0.5).sum(axis=0).tolist()
-    order = sorted(range(len(counts)), key=lambda index: -counts[index])
-    for index in order[:SHOWN_CLASSES]:
-        share = counts[index] / len(probabilities)
-        table.add_row(
-            model.class_names[index], f"{counts[index]:,}", f"{share:.1%}", f"{probabilities[:, index].mean():.3f}"
-        )
-    if len(order) > SHOWN_CLASSES:
-        rest = sum(counts[index] for index in order[SHOWN_CLASSES:])
-        table.add_row(f"{len(order) - SHOWN_CLASSES} more", f"{rest:,}", f"{rest / len(probabilities):.1%}", "")
-    Console(markup=False).print(table)  # a class may be called [red]
+    try:
+        yield show
+    finally:
+        if bar.live.is_started:  # stopping prints a line
+            bar.stop()
 
 
-def _counts(probabilities: np.ndarray) -> np.ndarray:
-    import numpy as np
+class Summary:
+    """Counts what was predicted."""
 
-    return np.bincount(probabilities.argmax(axis=1), minlength=probabilities.shape[1])
+    def __init__(self, model: DeployedModel):
+        import numpy as np
+
+        self.model, self.rows, self.seconds = model, 0, 0.0
+        self.counts = np.zeros(model.widths[-1], dtype=np.int64)
+        self.sums = np.zeros(model.widths[-1])
+
+    def add(self, probabilities: np.ndarray, seconds: float) -> None:
+        """Count some rows."""
+        import numpy as np
+
+        if self.model.task == "multiclass":
+            self.counts += np.bincount(probabilities.argmax(axis=1), minlength=len(self.counts))
+        else:
+            self.counts += (probabilities >= 0.5).sum(axis=0)
+        self.sums += probabilities.sum(axis=0, dtype=np.float64)
+        self.rows += len(probabilities)
+        self.seconds += seconds
+
+    def show(self, out: str, to_stderr: bool) -> None:
+        """The classes by how often they were predicted."""
+        from rich.console import Console
+        from rich.table import Table
+
+        from gssc.names import printable
+
+        place = "standard output" if to_stderr else out
+        table = Table("class", caption=f"{self.rows:,} rows in {self.seconds:.3f} s, written to {place}")
+        for title in ("rows", "share", "mean probability"):
+            table.add_column(title, justify="right")
+        order = sorted(range(len(self.counts)), key=lambda index: -self.counts[index])
+        for index in order[:SHOWN_CLASSES]:
+            count, mean = self.counts[index], self.sums[index] / self.rows
+            name = printable(self.model.class_names[index])
+            table.add_row(name, f"{count:,}", f"{count / self.rows:.1%}", f"{mean:.3f}")
+        if len(order) > SHOWN_CLASSES:
+            rest = self.counts[order[SHOWN_CLASSES:]].sum()
+            table.add_row(f"{len(order) - SHOWN_CLASSES} more", f"{rest:,}", f"{rest / self.rows:.1%}", "")
+        Console(markup=False, stderr=to_stderr).print(table)  # a class may be called [red]

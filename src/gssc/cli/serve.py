@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 from gssc.errors import GsscError
 from gssc.extras import require
+from gssc.files import read_bytes
 
 EXAMPLES = """\
 examples:
@@ -17,7 +20,7 @@ examples:
 Open the address in a browser to drop a table and see its predictions; /docs lists the API. Ctrl+C or SIGTERM stops
 the server after the requests that are under way.
 """
-SHORTEST_TOKEN = 16
+SHORTEST_TOKEN, LONGEST_TOKEN = 16, 10_000
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -27,6 +30,13 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--host", type=str, default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")
     parser.add_argument("--token-file", type=str, default=None, help="file with the token that clients must send")
+    parser.add_argument(
+        "--allow-host",
+        type=str,
+        action="append",
+        default=[],
+        help="without a token: a name that clients call this server by, beside localhost and numbers; may be repeated",
+    )
     parser.add_argument("--max-rows", type=int, default=10_000, help="rows of one request")
     parser.add_argument("--max-body-mb", type=float, default=16.0, help="megabytes of one request")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds one request may take")
@@ -46,31 +56,45 @@ def run(args: Any) -> None:
 
     from gssc.deploy.export.card import card
     from gssc.deploy.export.source import read_source
-    from gssc.deploy.serve.app import create_app
-    from gssc.deploy.serve.limits import Limits
-    from gssc.deploy.serve.server import listen, serve
+    from gssc.serve.app import create_app
+    from gssc.serve.limits import Limits
+    from gssc.serve.server import listen, possible_connections, serve
 
     names = ("max_rows", "max_body_mb", "timeout", "max_concurrency", "batch_wait_ms")
     limits = Limits(**{name: getattr(args, name) for name in names})
     token = None if args.token_file is None else read_token(args.token_file)
     source = read_source(args.run)
     # The digest's first digits: another model, or other names, give another.
-    app = create_app(source.model, limits, token, model_id=source.digest[:16], card_text=card(source))
+    hosts = [args.host, *args.allow_host]
+    app = create_app(source.model, limits, token, model_id=source.digest[:16], card_text=card(source), hosts=hosts)
     console = Console(stderr=True, soft_wrap=True, highlight=False)
+    connections = possible_connections(limits.max_connections)
     with listen(args.host, args.port) as listener:
         host, port = listener.getsockname()[:2]
+        if args.token_file is not None and (others := readers_of(args.token_file)):
+            console.print(
+                f"warning: {args.token_file} can be read by {others}: chmod 600 {args.token_file}",
+                style="yellow",
+                markup=False,
+            )
+        if connections < limits.max_connections:
+            console.print(
+                f"warning: room for {connections:,} connections, not {limits.max_connections:,}: raise the number of "
+                "open files (ulimit -n) or lower --max-concurrency",
+                style="yellow",
+            )
         if token is None and args.host not in LOOPBACK:
             console.print("warning: no --token-file: whoever reaches this address may ask", style="yellow")
         shown = f"[{host}]" if ":" in host else host
         line = f"serving {args.run} at http://{shown}:{port} (Ctrl+C stops)"
-        serve(app, listener, limits, on_start=lambda: console.print(line, markup=False))
+        serve(app, listener, limits, lambda: console.print(line, markup=False), connections)
 
 
 def read_token(path: str) -> str:
     """The token in a file, without the line break at its end."""
     try:
-        token = Path(path).read_text(encoding="ascii").strip()
-    except OSError as error:
+        token = read_bytes(path, most=LONGEST_TOKEN).decode("ascii").strip()
+    except FileNotFoundError as error:
         raise GsscError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise GsscError(f"{path}: a token has only ASCII characters, as a header must") from None
@@ -80,3 +104,9 @@ def read_token(path: str) -> str:
             "python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     return token
+
+
+def readers_of(path: str) -> str:
+    """Who beside its owner may read a file; empty if nobody, or where the system does not tell."""
+    mode = Path(path).stat().st_mode if os.name == "posix" else 0
+    return "everyone" if mode & stat.S_IROTH else "its group" if mode & stat.S_IRGRP else ""

@@ -21,6 +21,7 @@ from gssc.config import (
 )
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings, suited
+from gssc.run_folder import config_file
 from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     )
     parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
+    parser.add_argument("--track", type=str, help="also log to tensorboard, mlflow or both, separated by a comma")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
@@ -110,7 +112,7 @@ def named(section: str, arguments: Sequence[str]) -> str | None:
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         if argument == option:
             return following
         if argument.startswith(f"{option}="):
@@ -123,12 +125,14 @@ def run(args: Any) -> None:
     from rich.console import Console
 
     from gssc.run import Run
+    from gssc.tracking import make_tracker
 
     if is_about_molecules(args):
         train_molecules(args)
         return
     config = settings_of(args)
     folder = folder_of(args, config.data)
+    trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
     run = Run(
         folder,
         config,
@@ -139,7 +143,7 @@ def run(args: Any) -> None:
     announce(run, args)
     try:
         with EpochBar(run) as bar:
-            metrics = run.train(bar.show)
+            metrics = run.train(bar.show, trackers)
     except KeyboardInterrupt:
         Console(stderr=True, markup=False).print(f"go on with: gssc train --out {folder} --resume", soft_wrap=True)
         raise
@@ -155,7 +159,7 @@ def settings_of(args: Any) -> RunConfig:
             from_file.get("data", {}).pop(other, None)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
     data = parse_section("data", DataConfig(), merged_settings(from_file, typed).get("data", {}))
-    begun = folder_of(args, data) / "config.yaml"
+    begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:

@@ -1,7 +1,8 @@
 """The trained MLP alone: load, predict, score tables. Imports no graph code, no training code, and no torch."""
 
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.rows import Rows, read_rows
-from gssc.deploy.tables import write_predictions
+from gssc.deploy.rows import read_rows, row_blocks
+from gssc.deploy.table_rows import Rows
+from gssc.deploy.tables import predictions_to, write_predictions
 
-__all__ = ["DeployedModel", "Rows", "read_rows", "write_predictions"]
+__all__ = ["DeployedModel", "Rows", "predictions_to", "read_rows", "row_blocks", "write_predictions"]

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gssc.deploy import store
-from gssc.deploy.forward import Layer, forward, is_sparse
-from gssc.deploy.one_row import EXP_IS_SAFE, one_row, softmax_of_one, within
-from gssc.deploy.rows import wrong_width
+from gssc.deploy.forward import EXP_IS_SAFE, Layer, forward, is_sparse, one_row, softmax_of_one, within
+from gssc.deploy.table_rows import wrong_width
 from gssc.errors import GsscError
 
 
@@ -21,7 +20,7 @@ class DeployedModel:
     """A trained classifier that needs one feature row a prediction and nothing else.
 
     Batch norm is folded into the linear maps, so whole-graph prediction costs its matrix products and little
-    more. Works with NumPy alone; when torch happens to be imported, it computes, faster and equal up to rounding.
+    more. Works with NumPy alone; sparse rows need SciPy, or torch, which is faster, where that happens to be imported.
 
     Args:
         layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
@@ -139,7 +138,7 @@ def _refuse_infinite(scores: np.ndarray) -> None:
     finite = np.isfinite(scores)
     if not finite.all():
         row = int(np.argmin(finite.all(axis=1)))
-        raise GsscError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
+        raise GsscError(f"row {row} has a NaN, infinite or far too large feature: fix or drop it")
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

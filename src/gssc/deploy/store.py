@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from gssc.errors import GsscError
-from gssc.files import atomic_write, write_json
+from gssc.files import atomic_write, read_bytes, read_json, write_json
 
 if TYPE_CHECKING:
     from gssc.deploy.model import DeployedModel
@@ -27,6 +28,8 @@ WEIGHTS = "model.safetensors"
 DESCRIPTION = "model.json"
 FORMAT = "gssc-mlp"
 FORMAT_VERSION = 1
+LARGEST_TEMPERATURE = 1e30  # keeps logits divided by it apart from zero
+T = TypeVar("T")
 _FIELDS: dict[str, type | tuple[type, ...]] = {
     "activation": str,
     "normalize": str,
@@ -70,7 +73,7 @@ def save(model: DeployedModel, folder: Path) -> None:
 def load(folder: Path) -> dict[str, Any]:
     """The arguments of a :class:`DeployedModel`, checked against the digests."""
     description = _read_description(folder / DESCRIPTION)
-    content = _read(folder / WEIGHTS)
+    content = _of_model(folder, read_bytes, WEIGHTS)
     if hashlib.sha256(content).hexdigest() != description["weights_sha256"]:
         raise GsscError(
             f"{folder / WEIGHTS} is not the file {DESCRIPTION} was written for (digest differs): "
@@ -78,14 +81,15 @@ def load(folder: Path) -> dict[str, Any]:
         )
     try:
         tensors = safetensors.load(content)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise GsscError(f"{folder / WEIGHTS} is not a safetensors file: {error}") from error
+    except Exception as error:  # of many kinds, by version: an unknown dtype alone gives three
+        raise GsscError(f"{folder / WEIGHTS} is not a safetensors file: {' '.join(str(error).split())}") from None
     count = len(description["widths"]) - 1
     wanted = {f"layers.{number}.{part}" for number in range(count) for part in ("weight", "bias")}
     if set(tensors) != wanted:
         raise GsscError(f"{folder / WEIGHTS} does not hold the {count} layers {DESCRIPTION} describes")
     layers = [(tensors[f"layers.{n}.weight"], tensors[f"layers.{n}.bias"]) for n in range(count)]
-    if [layers[0][0].shape[-1], *(len(bias) for _, bias in layers)] != description["widths"]:
+    shapes = [shape for into, out in pairwise(description["widths"]) for shape in ((out, into), (out,))]
+    if [tensor.shape for layer in layers for tensor in layer] != shapes:
         raise GsscError(f"{folder / WEIGHTS} has other layer sizes than {DESCRIPTION} describes")
     if any(tensor.dtype != np.float32 for tensor in tensors.values()):
         raise GsscError(f"{folder / WEIGHTS} holds numbers other than float32")
@@ -93,11 +97,8 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    try:
-        description = json.loads(_read(path))
-    except ValueError as error:
-        raise GsscError(f"{path} is not JSON: {error}; copy the model folder again") from error
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
+    description = _of_model(path.parent, read_json, path.name)
+    if description.get("format") != FORMAT:
         raise GsscError(f"{path} does not describe a gssc model")
     if description.get("format_version") != FORMAT_VERSION:
         raise GsscError(
@@ -107,19 +108,28 @@ def _read_description(path: Path) -> dict[str, Any]:
     if description.pop("digest", None) != _digest(description):
         raise GsscError(f"{path} was changed after it was written (digest differs): copy the model folder again")
     for name, kind in {**_FIELDS, "weights_sha256": str, "widths": list}.items():
-        if not isinstance(description.get(name), kind) or (name == "widths" and len(description[name]) < 2):
+        value = description.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool) or not _usable(name, value):
             raise GsscError(f"{path} lacks a usable {name!r}")
     return description
 
 
-def _read(path: Path) -> bytes:
+def _usable(name: str, value: Any) -> bool:
+    """Whether the items of a list, or the size of a number, are what the field needs."""
+    if name == "widths":
+        return len(value) >= 2 and all(type(width) is int and width > 0 for width in value)
+    if name == "temperature":
+        return 0 < value <= LARGEST_TEMPERATURE
+    return not isinstance(value, list) or all(isinstance(item, str) for item in value)
+
+
+def _of_model(folder: Path, read: Callable[[Path], T], name: str) -> T:
+    """What ``read`` makes of a file of the model folder, or an error that tells a folder of another kind."""
     try:
-        return path.read_bytes()
+        return read(folder / name)
     except FileNotFoundError:
-        what = "there is no such folder" if not path.parent.exists() else f"it has no {path.name}"
-        raise GsscError(f"{path.parent} is not a model folder: {what}") from None
-    except OSError as error:
-        raise GsscError(f"cannot read {path}: {error.strerror}") from error
+        what = "there is no such folder" if not folder.exists() else f"it has no {name}"
+        raise GsscError(f"{folder} is not a model folder: {what}") from None
 
 
 def _digest(description: dict[str, Any]) -> str:

@@ -1,17 +1,32 @@
-"""Predictions to files: parquet, csv or npz, whole or not at all."""
+"""Predictions to files: csv a block at a time, parquet and npz at the end; whole or not at all."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any, Protocol
 
 import numpy as np
 
 from gssc.deploy.model import DeployedModel
+from gssc.deploy.table_rows import id_array
+from gssc.errors import GsscError
 from gssc.files import atomic_write, check_output
+from gssc.text_tables import is_number
 
 LABEL_SEPARATOR = ";"
+STREAM = "-"  # standard output, which gets csv
+LONGEST_IDS = 1 << 28  # bytes of an npz's ids, each of which takes as much room as the longest
+
+
+class Output(Protocol):
+    """Where predictions go, a block at a time."""
+
+    def write(self, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
+        """Take the predictions of some rows; either all blocks have ids or none has."""
 
 
 def write_predictions(
@@ -21,71 +36,137 @@ def write_predictions(
     ids: np.ndarray | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write one row a prediction: id (or row number), predicted class, and each class's probability.
+    """Write one row per prediction: id (or row number), predicted class, and each class's probability.
 
     In parquet and csv the columns are ``id`` or ``row``, ``prediction`` and ``probability_<class>``; in npz the
     arrays are ``id`` or ``row``, ``prediction``, ``probability`` [rows, classes] and ``class_names``. Of a
-    multi-label model, ``prediction`` names every task with a probability of at least one half, joined by ``;``.
+    multi-label model, ``prediction`` names every task with a probability of at least one half, joined by ``;``. In csv,
+    a text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
-    path = check_output(path, WRITERS, overwrite)
-    key = "row" if ids is None else "id"
-    ids = np.arange(len(probabilities)) if ids is None else ids
+    with predictions_to(path, model, overwrite) as output:
+        output.write(probabilities, ids)
+
+
+@contextmanager
+def predictions_to(path: str | Path, model: DeployedModel, overwrite: bool = False) -> Iterator[Output]:
+    """A place for predictions: a file that is there once all of them are, or ``-`` for csv on standard output."""
+    if str(path) == STREAM:
+        yield CsvOutput(sys.stdout, model)
+        return
+    path = check_output(path, FORMATS, overwrite)
     with atomic_write(path) as temporary:
-        WRITERS[path.suffix.lower()](temporary, key, ids, predicted_names(model, probabilities), probabilities, model)
+        write = WRITERS.get(path.suffix.lower())
+        if write is None:
+            with temporary.open("w", encoding="utf-8", newline="") as file:
+                yield CsvOutput(file, model)
+        else:
+            gathered = Gathered()
+            yield gathered
+            write(temporary, model, *gathered.joined())
+
+
+class CsvOutput:
+    """Writes every block at once."""
+
+    def __init__(self, file: IO[str], model: DeployedModel):
+        self.file, self.model, self.rows = file, model, 0
+
+    def write(self, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
+        """Write some rows, the first time with a header, and let whoever reads a pipe have them."""
+        writer = csv.writer(self.file, lineterminator="\n" if self.file is sys.stdout else "\r\n")
+        if self.rows == 0:
+            writer.writerow(column_names(self.model, "row" if ids is None else "id"))
+        keys = range(self.rows, self.rows + len(probabilities)) if ids is None else map(safe_cell, ids.tolist())
+        names = map(safe_cell, predicted_names(self.model, probabilities).tolist())
+        # str(float32) is the shortest text that reads back as the same float32.
+        for key, name, row in zip(keys, names, probabilities.astype(np.float32, copy=False), strict=True):
+            writer.writerow([key, name, *map(str, row)])
+        self.rows += len(probabilities)
+        self.file.flush()
+
+
+class Gathered:
+    """Keeps all blocks, for formats that are written at once."""
+
+    def __init__(self) -> None:
+        self.probabilities: list[np.ndarray] = []
+        self.ids: list[np.ndarray] = []
+
+    def write(self, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
+        """Keep some rows."""
+        self.probabilities.append(probabilities)
+        if ids is not None:
+            self.ids.append(ids)
+
+    def joined(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """All probabilities and ids; texts that are all whole numbers become numbers."""
+        probabilities, ids = np.concatenate(self.probabilities), np.concatenate(self.ids) if self.ids else None
+        return probabilities, id_array(ids.tolist()) if ids is not None and ids.dtype == object else ids
 
 
 def predicted_names(model: DeployedModel, probabilities: np.ndarray) -> np.ndarray:
     """Name of the predicted class of each row (of the predicted tasks, joined, if there are several)."""
-    names = np.array(model.class_names)
+    # Objects: rows of the same class share its name, however long that is.
+    names = np.array(model.class_names, dtype=object)
     if model.task == "multiclass":
         return names[probabilities.argmax(axis=1)]
-    return np.array([LABEL_SEPARATOR.join(names[row]) for row in probabilities >= 0.5], dtype=np.str_)
+    return np.array([LABEL_SEPARATOR.join(names[row]) for row in probabilities >= 0.5], dtype=object)
 
 
-def _columns(model: DeployedModel) -> list[str]:
-    return [f"probability_{name}" for name in model.class_names]
+def column_names(model: DeployedModel, key: str) -> list[str]:
+    """Names of the columns of csv and parquet."""
+    return [key, "prediction", *(f"probability_{name}" for name in model.class_names)]
 
 
-def _write_csv(
-    path: Path, key: str, ids: np.ndarray, names: np.ndarray, probabilities: np.ndarray, model: DeployedModel
-) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([key, "prediction", *_columns(model)])
-        # str(float32) is the shortest text that reads back as the same float32.
-        for row_id, name, row in zip(ids.tolist(), names.tolist(), probabilities.astype(np.float32), strict=True):
-            writer.writerow([row_id, name, *map(str, row)])
+def safe_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
+
+    >>> safe_cell("=1+1"), safe_cell("-3"), safe_cell("a=b"), safe_cell(7)
+    ("'=1+1", '-3', 'a=b', 7)
+    """
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") and not is_number(value) else value
 
 
-def _write_parquet(
-    path: Path, key: str, ids: np.ndarray, names: np.ndarray, probabilities: np.ndarray, model: DeployedModel
-) -> None:
+def parquet_table(model: DeployedModel, probabilities: np.ndarray, ids: np.ndarray | None) -> Any:
+    """Predictions as a table of pyarrow."""
     import pyarrow as pa
+
+    keys = np.arange(len(probabilities)) if ids is None else ids
+    arrays = [pa.array(keys if keys.dtype.kind in "iu" else keys.tolist())]
+    arrays.append(pa.array(predicted_names(model, probabilities).tolist(), pa.string()))
+    arrays += [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
+    return pa.table(arrays, names=column_names(model, "row" if ids is None else "id"))
+
+
+def _write_parquet(path: Path, model: DeployedModel, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
     import pyarrow.parquet as pq
 
-    columns = {
-        key: pa.array(ids if ids.dtype.kind in "iu" else ids.tolist()),
-        "prediction": pa.array(names.tolist(), pa.string()),
-    }
-    for number, name in enumerate(_columns(model)):
-        columns[name] = pa.array(np.ascontiguousarray(probabilities[:, number]))
-    pq.write_table(pa.table(columns), path)
+    pq.write_table(parquet_table(model, probabilities, ids), path)
 
 
-def _write_npz(
-    path: Path, key: str, ids: np.ndarray, names: np.ndarray, probabilities: np.ndarray, model: DeployedModel
-) -> None:
+def _write_npz(path: Path, model: DeployedModel, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
+    keys = np.arange(len(probabilities)) if ids is None else ids
     arrays = {
-        key: ids,
-        "prediction": names,
+        "row" if ids is None else "id": _fixed_width(keys),
+        "prediction": _fixed_width(predicted_names(model, probabilities)),
         "probability": probabilities,
-        "class_names": np.array(model.class_names),
+        "class_names": _fixed_width(np.array(model.class_names, dtype=object)),
     }
     np.savez_compressed(path, allow_pickle=False, **arrays)
 
 
-WRITERS: dict[str, Callable[[Path, str, np.ndarray, np.ndarray, np.ndarray, DeployedModel], None]] = {
+def _fixed_width(texts: np.ndarray) -> np.ndarray:
+    """Texts the way npz holds them, if that takes no more memory than is reasonable."""
+    if texts.dtype != object:
+        return texts
+    longest = max(map(len, texts.tolist()), default=0)
+    if 4 * longest * len(texts) > LONGEST_IDS:
+        raise GsscError(f"a text of {longest:,} characters is too long for .npz; write .csv or .parquet")
+    return texts.astype(np.str_)
+
+
+WRITERS: dict[str, Callable[[Path, DeployedModel, np.ndarray, np.ndarray | None], None]] = {
     ".parquet": _write_parquet,
-    ".csv": _write_csv,
     ".npz": _write_npz,
 }
+FORMATS = (".parquet", ".csv", ".npz")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,6 +54,47 @@ class RayTasks:
             finally:
                 for left in running:
                     ray.cancel(left, force=True)
+
+
+@dataclass
+class RayData:
+    """Runs jobs as rows of a Ray Data set, which Ray spreads over the cluster and repeats where a worker dies.
+
+    Args:
+        work: a function of one job, at module level; jobs and results must be picklable.
+        jobs: how many at once; as many as the cluster has cores if left out.
+    """
+
+    work: Callable[[Any], Any]
+    jobs: int | None = None
+
+    def __str__(self) -> str:
+        return f"Ray Data, {self.jobs} at once" if self.jobs else "every core of the Ray cluster"
+
+    def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
+        """Run every job; all of them are taken at once, and come back as Ray finishes them."""
+        waiting = list(jobs)
+        if not waiting:
+            return
+        for job in waiting:
+            on_start(job)
+        with ray_cluster(self.jobs):
+            data = require("ray.data", extra="ray")
+            data.DataContext.get_current().enable_progress_bars = False
+            logging.getLogger("ray.data").setLevel(logging.ERROR)
+            rows = [{"number": number, "job": pickle.dumps(job)} for number, job in enumerate(waiting)]
+            # One block per job: a block is what Ray gives to a worker.
+            results = data.from_items(rows, override_num_blocks=len(rows)).map(
+                _attempt_row, fn_args=(self.work,), num_cpus=1, compute=data.TaskPoolStrategy(self.jobs)
+            )
+            for row in results.iter_rows():
+                result, error = pickle.loads(row["answer"])
+                yield Finished(waiting[row["number"]], result, error)
+
+
+def _attempt_row(row: dict[str, Any], work: Callable[[Any], Any]) -> dict[str, Any]:
+    """One job in a worker of Ray Data, which passes plain values; both ends of the pickle are this program."""
+    return {"number": row["number"], "answer": pickle.dumps(attempt(work, pickle.loads(row["job"])))}
 
 
 def _finished(ray: Any, done: Any, job: Any) -> Finished:

@@ -15,8 +15,8 @@ from gssc.names import nearest
 from gssc.settings import Settings
 
 RANGE = re.compile(r"(?P<low>[^.,]*(?:\.\d+)?[^.,]*)\.\.(?P<high>[^,:]+)(?P<log>:log)?")
-# The data are what a search is about, and a lucky seed is no setting.
-NOT_SEARCHED = ("data", "train.seed", "train.threads", "model.name")
+# The data are what a search is about, a lucky seed is no setting, and methods are compared by gssc bench.
+NOT_SEARCHED = ("data", "train.seed", "train.threads", "model.name", "sparsifier.name")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _current(setting: str, base: RunConfig) -> Any:
     section, _, name = setting.partition(".")
     settings = base.to_dict()
     if section in NOT_SEARCHED or setting in NOT_SEARCHED:
-        raise GsscError(f"{setting} cannot be searched: it does not belong to the method")
+        raise GsscError(f"{setting} cannot be searched: it is no setting of the method")
     if name not in settings.get(section, {}):
         known = [f"{each}.{name}" for each, values in settings.items() for name in values if each not in NOT_SEARCHED]
         raise GsscError(f"there is no setting {setting!r} to search; {nearest(setting, known)}")

@@ -99,7 +99,6 @@ def _quiet() -> Iterator[Any]:
 def open_study(tuning: Tuning) -> Any:
     """The study in the folder, created if there is none; refuses one that searches something else."""
     folder = Path(tuning.folder)
-    folder.mkdir(parents=True, exist_ok=True)
     about = {
         "settings": tuning.settings,
         "space": [asdict(dimension) for dimension in tuning.space],
@@ -107,6 +106,8 @@ def open_study(tuning: Tuning) -> Any:
         "graph": fingerprint(tuning.graph()),
     }
     text = json.dumps(about, sort_keys=True)
+    require("optuna", extra="tune")
+    folder.mkdir(parents=True, exist_ok=True)
     with _quiet() as optuna, _one_at_a_time(folder):
         try:
             storage = optuna.storages.RDBStorage(

@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from gssc.errors import GsscError
-from gssc.files import atomic_write
+from gssc.files import atomic_write, require_regular
 
 State = dict[str, Any]  # nested dicts and lists of tensors and of plain values that JSON can hold
 
 
 def save_checkpoint(path: Path, state: State) -> None:
-    """Write a nested state as one file."""
+    """Write a nested state as one file, with a digest over tensors and everything else."""
     tensors: dict[str, Tensor] = {}
     outline = json.dumps(_outline(state, tensors))
     with atomic_write(path) as temporary:
-        temporary.write_bytes(save(tensors, metadata={"outline": outline}))
+        temporary.write_bytes(save(tensors, metadata={"outline": outline, "digest": _digest(tensors, outline)}))
 
 
 def load_checkpoint(path: Path) -> State:
-    """Read back what :func:`save_checkpoint` wrote."""
+    """Read back what :func:`save_checkpoint` wrote; raises :class:`GsscError` if any bit of it has changed."""
     try:
+        require_regular(path)
         with safe_open(path, framework="pt") as file:
-            outline = json.loads((file.metadata() or {})["outline"])
+            written = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-        state: State = _filled(outline, tensors)
+        if "digest" not in written:
+            raise ValueError("it has no digest: another version of gssc wrote it")
+        if _digest(tensors, written["outline"]) != written["digest"]:
+            raise ValueError("its digest differs: the file was damaged")
+        state: State = _filled(json.loads(written["outline"]), tensors)
+        if not isinstance(state, dict):
+            raise TypeError("it does not hold a state")
     except Exception as error:
         raise GsscError(
-            f"{path} is not a checkpoint that can be read ({error}); start over with --overwrite"
+            f"{path} is not a checkpoint that can be read ({' '.join(str(error).split())}); start over with --overwrite"
         ) from error
     return state
 
@@ -61,6 +70,16 @@ def _filled(outline: Any, tensors: dict[str, Tensor]) -> Any:
     if kind == "dict":
         return {key: _filled(inner, tensors) for key, inner in content}
     return [_filled(inner, tensors) for inner in content]
+
+
+def _digest(tensors: dict[str, Tensor], outline: str) -> str:
+    """SHA-256 over names, types, shapes and bytes of all tensors, and over the outline."""
+    digest = hashlib.sha256(outline.encode())
+    for key in sorted(tensors):
+        value = tensors[key]
+        digest.update(f"\0{key} {value.dtype} {list(value.shape)}\0".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
+    return digest.hexdigest()
 
 
 def module_state(module: nn.Module) -> dict[str, Tensor]:

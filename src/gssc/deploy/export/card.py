@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gssc import __version__
 from gssc.deploy.export.source import Source
 from gssc.files import atomic_write
+from gssc.names import printable
 
 CARD = "MODEL_CARD.md"
 UNKNOWN = "not recorded"
@@ -72,7 +74,8 @@ def data(source: Source) -> str:
     given = source.settings.get("data") or {}
     rows = [
         ("data set", fact(source, "dataset")),
-        ("graph file", given.get("graph")),
+        # The name alone: folders tell strangers about the machine and its users.
+        ("graph file", PurePosixPath(str(given.get("graph") or "").replace("\\", "/")).name),
         ("split", fact(source, "split")),
         ("split seed", given.get("split_seed")),
         ("setting", SETTINGS.get(str(setting), setting)),
@@ -86,8 +89,8 @@ def labels(source: Source) -> str | None:
     count = fact(source, "training_labels")
     if isinstance(count, int):
         return f"{count:,}"
-    each = str(fact(source, "split")).removeprefix("per-class:")
-    return f"{int(each):,} a class" if each.isdecimal() else None
+    found = re.fullmatch(r"per-class:([0-9]{1,18})", str(fact(source, "split")))
+    return f"{int(found[1]):,} per class" if found else None
 
 
 def quality(source: Source) -> str:
@@ -187,9 +190,9 @@ def origin(source: Source) -> str:
         ("batch size", train.get("batch_size")),
         ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
         ("exported with", f"gssc {__version__}"),
-        ("digest of the model", f"`{source.digest}`"),
     ]
-    more = "\n\nAll settings are in the `config.yaml` of the run." if source.settings else ""
+    more = f"\n\nDigest of the model: `{source.digest}`."
+    more += " All settings are in the `config.yaml` of the run." if source.settings else ""
     return table(("", ""), rows) + more
 
 
@@ -209,7 +212,7 @@ def listed(names: list[str]) -> str:
 
 def percent(value: Any) -> str | None:
     """A share the way people read it."""
-    return f"{100 * value:.2f} %" if isinstance(value, int | float) else None
+    return f"{100 * value:.2f} %" if isinstance(value, int | float) and abs(value) <= 1 else None
 
 
 def shown(value: Any) -> str:
@@ -225,5 +228,6 @@ def cell(value: Any) -> str:
 
 
 def one_line(value: Any) -> str:
-    """Text without line breaks, which would end a table or begin a heading."""
-    return " ".join(str(value).split())
+    """Text that Markdown shows as it is: no line break, which would end a table, no HTML and no link."""
+    text = printable(" ".join(str(value).split()))
+    return re.sub(r"([\\`\[])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))

@@ -39,11 +39,29 @@ ROWS_COMPARED = 64
 
 
 class Export(NamedTuple):
-    """What was written: the folder, its files, and the largest difference from the trained model, if compared."""
+    """What was written, and how near it is to the trained model.
+
+    Attributes:
+        folder: where it is.
+        files: what is in it.
+        difference: largest difference of a logit or probability from the trained model's; None if none was compared.
+        tolerance: what the difference was allowed to be; None likewise.
+    """
 
     folder: Path
     files: list[Path]
-    difference: float | None
+    difference: float | None = None
+    tolerance: float | None = None
+
+    @property
+    def checked(self) -> str:
+        """What was compared, in one sentence; empty if nothing was."""
+        if self.difference is None or self.tolerance is None:
+            return ""
+        return (
+            f"Logits and probabilities of {ROWS_COMPARED} made rows differ by at most {self.difference:.0e} from the "
+            f"trained model's (tolerance {self.tolerance:.0e})."
+        )
 
 
 def export_run(run: str | Path, format: str, out: str | Path | None = None, overwrite: bool = False) -> Export:
@@ -67,17 +85,18 @@ def export_run(run: str | Path, format: str, out: str | Path | None = None, over
         temporary.mkdir(parents=True)
     except OSError as error:
         raise GsscError(f"cannot write {out}: {error.strerror}") from None
-    difference = None
+    export = Export(out, [])
     try:
         if module:
             module.write(source, temporary)
-            difference = compare(source.model, *module.outputs(temporary, rows_to_compare(source.model)))
-        write_card(source, temporary, module.USE if module else "")
+            outputs = module.outputs(temporary, rows_to_compare(source.model))
+            export = Export(out, [], *compare(source.model, *outputs))
+        write_card(source, temporary, f"{module.USE}\n{export.checked}" if module else "")
         put(temporary, out)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    return Export(out, sorted(out.iterdir()), difference)
+    return export._replace(files=sorted(out.iterdir()))
 
 
 def export_folder(run: str | Path, format: str) -> Path:
@@ -131,13 +150,14 @@ def rows_to_compare(model: DeployedModel) -> np.ndarray:
     return rows.astype(np.float32)
 
 
-def compare(model: DeployedModel, logits: np.ndarray, probabilities: np.ndarray) -> float:
-    """Largest difference of any output from what the trained model says, or an error that would be ours to mend."""
+def compare(model: DeployedModel, logits: np.ndarray, probabilities: np.ndarray) -> tuple[float, float]:
+    """Return the largest difference of any output from the trained model's, and the tolerance it was held to."""
     rows = rows_to_compare(model)
     expected = model.logits(rows)
     differences = np.abs(logits - expected).max(), np.abs(probabilities - model.predict_proba(rows)).max()
     largest = float(max(differences))
     # Very large logits have no more digits in float32 than these.
-    if not largest <= TOLERANCE * max(1.0, float(np.abs(expected).max())):
-        raise RuntimeError(f"the export differs from the model by {largest:.1e}, more than {TOLERANCE:.0e}")
-    return largest
+    tolerance = TOLERANCE * max(1.0, float(np.abs(expected).max()))
+    if not largest <= tolerance:
+        raise RuntimeError(f"the export differs from the model by {largest:.1e}, more than {tolerance:.0e}")
+    return largest, tolerance

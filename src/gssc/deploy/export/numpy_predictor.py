@@ -106,7 +106,7 @@ class Predictor:
             total = float(out.sum())
         if not math.isfinite(total) and not np.isfinite(out).all():
             row = int(np.argmin(np.isfinite(out).all(axis=1)))
-            raise ValueError(f"row {row} has a NaN, infinite or far too large feature: mend or drop it")
+            raise ValueError(f"row {row} has a NaN, infinite or far too large feature: fix or drop it")
         return out
 
     def predict_proba(self, x: Any) -> np.ndarray:
@@ -231,7 +231,13 @@ def write_table(path: str | Path, model: Predictor, ids: list[str] | None, proba
         writer = csv.writer(file)
         writer.writerow(["row" if ids is None else "id", "prediction", *(f"probability_{name}" for name in names)])
         for key, name, row in zip(ids or range(len(predicted)), predicted, probabilities, strict=True):
-            writer.writerow([key, name, *map(str, row)])
+            writer.writerow([_safe(key), _safe(name), *map(str, row)])
+
+
+def _safe(cell: Any) -> Any:
+    """A text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    formula = isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") and not _is_number(cell)
+    return f"'{cell}" if formula else cell
 
 
 def main(arguments: Sequence[str]) -> int:

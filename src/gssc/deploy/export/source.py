@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from gssc.deploy.model import DeployedModel
 from gssc.deploy.store import DESCRIPTION
 from gssc.errors import GsscError
+from gssc.files import read_json
 from gssc.settings import read_settings
 
 
@@ -43,21 +43,11 @@ def read_source(folder: str | Path) -> Source:
     if not (folder / DESCRIPTION).exists():
         raise GsscError(f"{folder} is not a run: it has no {DESCRIPTION}; name the --out folder of gssc train")
     model = DeployedModel.load(folder)
-    metrics, settings = _json(result) if result.exists() else {}, read_settings(config) if config.exists() else {}
+    metrics, settings = read_json(result) if result.exists() else {}, read_settings(config) if config.exists() else {}
     for path, name, part in (
         (result, "versions", metrics.get("versions")),
         *((config, name, part) for name, part in settings.items()),
     ):
         if not isinstance(part, dict | None):
             raise GsscError(f"{path}: {name!r} must hold named values, not {part!r}; copy the run again")
-    return Source(folder, model, _json(folder / DESCRIPTION)["digest"], metrics, settings)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise GsscError(f"{path} is not JSON: {error}; copy the run again") from None
-    if not isinstance(content, dict):
-        raise GsscError(f"{path} is no JSON object; copy the run again")
-    return content
+    return Source(folder, model, str(read_json(folder / DESCRIPTION)["digest"]), metrics, settings)

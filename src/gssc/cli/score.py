@@ -1,0 +1,64 @@
+"""``gssc score``: predictions for files of any size and number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gssc.errors import GsscError
+
+EXAMPLES = """\
+examples:
+  gssc score runs/mine customers.parquet --out scores
+  gssc score runs/mine exports/ --out scores --jobs 4          every table in the folder, four at a time
+  gssc score runs/mine exports/ --out scores --engine ray      on the Ray cluster of RAY_ADDRESS, or on every core
+
+Input: .parquet, .csv, .tsv or .txt (text also .gz), or a folder with such files. Output: Parquet files part-*.parquet,
+which any reader takes as one table, and _manifest.json. The column id (or node_id) is carried over; without one, rows
+have a number, and the name of their file. Files are streamed: memory does not grow with their size. Stop it at any
+moment and give the same command to go on; no row is lost or written twice. gssc predict is for a table that is small.
+"""
+ENGINES = ("local", "ray")
+
+
+def add_arguments(parser: Any) -> None:
+    """The options of the command."""
+    parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
+    parser.add_argument("rows", type=str, help="a table, or a folder of tables")
+    parser.add_argument("--out", type=str, required=True, help="folder of the scores")
+    parser.add_argument("--engine", type=str, default="local", help="local (processes of this machine) or ray")
+    parser.add_argument("--jobs", type=int, help="files at once; default 1, with ray as many as the cluster has cores")
+    parser.add_argument("--overwrite", action="store_true", help="replace the scores in the folder")
+
+
+def run(args: Any) -> None:
+    """Score, with a line per file."""
+    from rich.console import Console
+
+    from gssc.evaluate.executor import LocalProcesses
+    from gssc.names import nearest
+    from gssc.scoring.parts import score_file
+    from gssc.scoring.score import score
+
+    if args.jobs is not None and args.jobs < 1:
+        raise GsscError("--jobs must be at least 1")
+    if args.engine not in ENGINES:
+        raise GsscError(f"--engine {args.engine!r} is not known; {nearest(args.engine, ENGINES)}")
+    if args.engine == "ray":
+        from gssc.evaluate.ray_executor import RayData
+
+        executor: Any = RayData(score_file, args.jobs)
+    else:
+        executor = LocalProcesses(score_file, args.jobs or 1)
+    progress, done = Console(stderr=True, markup=False, highlight=False), 0
+
+    def show(result: dict[str, Any], files: int) -> None:
+        nonlocal done
+        done += 1
+        progress.print(f"{done} of {files} files: {result['name']}, {result['rows']:,} rows", soft_wrap=True)
+
+    found = score(args.run, args.rows, args.out, executor, args.overwrite, on_file=show)
+    Console(markup=False, highlight=False).print(
+        f"{found.rows:,} rows of {found.files:,} {'file' if found.files == 1 else 'files'} in {found.seconds:.1f} s, "
+        f"written to {found.parts:,} {'part' if found.parts == 1 else 'parts'} in {args.out}",
+        soft_wrap=True,
+    )

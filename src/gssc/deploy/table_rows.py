@@ -1,0 +1,355 @@
+"""Feature rows from text tables and Parquet, a block at a time: what `gssc predict` and `gssc serve` read alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.names import nearest
+from gssc.text_tables import (
+    ID_NAMES,
+    LABEL_NAMES,
+    Records,
+    default_names,
+    first_repeated,
+    has_decimal_comma,
+    is_header,
+    is_number,
+    named_columns,
+)
+
+ID_COLUMNS = (*ID_NAMES, "")  # pandas leaves its index unnamed
+OTHER_COLUMNS = (*LABEL_NAMES, "split")
+LARGEST = float(np.finfo(np.float32).max)
+BLOCK_VALUES = 1 << 20  # numbers of a block, which take fifty times as many bytes while they are read from text
+BLOCK_ROWS = 1 << 14
+
+
+@dataclass
+class Rows:
+    """Feature rows of a table, or of a part of it.
+
+    Attributes:
+        features: float array [rows, features], possibly memory-mapped, or a SciPy CSR matrix.
+        ids: one number or text per row, from a column such as ``id`` or ``node_id``, if there is one. Texts are Python
+            objects: an array of fixed width would give every row as much memory as the longest id takes.
+        feature_names: names of the columns, if the file has any.
+    """
+
+    features: Any
+    ids: np.ndarray | None = None
+    feature_names: list[str] | None = None
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Rows], names: list[str] | None = None) -> Rows:
+        """All blocks of a table as one; ids are numbers if those of all blocks are."""
+        ids = [block.ids for block in blocks if block.ids is not None]
+        return cls(
+            np.concatenate([block.features for block in blocks]),
+            id_array([value for part in ids for value in part.tolist()]) if ids else None,
+            blocks[0].feature_names if names is None else names,
+        )
+
+
+@dataclass(frozen=True)
+class TableLimits:
+    """Bounds of a table from a stranger.
+
+    Args:
+        max_rows: rows; half as many blank lines may be among them.
+        max_columns: columns of any kind.
+        max_values: numbers, and characters of ids.
+    """
+
+    max_rows: int
+    max_columns: int
+    max_values: int
+
+    @property
+    def max_blank(self) -> int:
+        """Blank lines of a text table."""
+        return 1000 + self.max_rows // 2
+
+    def check(self, path: Path, rows: int, columns: int, features: int) -> None:
+        """Refuse a table of this size if it is too large."""
+        if rows > self.max_rows:
+            raise GsscError(f"{path} has more than {self.max_rows:,} rows; send fewer at a time")
+        if columns > self.max_columns:
+            raise GsscError(f"{path}: {columns:,} columns; at most {self.max_columns:,} can be read")
+        if rows * features > self.max_values:
+            most = self.max_values // features
+            raise GsscError(f"{path}: too many numbers; send at most {most:,} rows of {features} at a time")
+
+
+def text_blocks(
+    path: Path,
+    lines: Records,
+    wanted: Sequence[str] | None,
+    width: int | None,
+    ready: Callable[[], bool] = lambda: True,
+    limits: TableLimits | None = None,
+    id_name: str | None = None,
+) -> Iterator[Rows]:
+    """The rows of a text table.
+
+    Args:
+        path: what to call the table in an error.
+        lines: its records, see :func:`gssc.text_tables.records`.
+        wanted: names of the features, if the model has them.
+        width: number of features, if it is known.
+        ready: whether another line can be had at once; if not, a block ends, so that no row waits for the next.
+        limits: how large the table may be.
+        id_name: column of the ids; None: see :func:`find_id_column`.
+    """
+    names, lines = named_columns(path, lines, lambda cells: is_header(cells) or _are_names(cells, wanted))
+    if limits is not None:
+        limits.check(path, 0, len(names), 1)
+    if wanted is not None and names == default_names(len(names)) and not set(wanted) <= set(names):
+        wanted = None  # there are no names in the table: columns go by their place
+    columns, id_column = chosen_columns(path, names, wanted, width, id_name), find_id_column(names, wanted, id_name)
+    chosen_names, all_columns = [names[index] for index in columns], columns == list(range(len(names)))
+    block, ids, places, count = [], [], [], 0
+    most = block_rows(len(columns))
+    for line, cells in lines:
+        chosen = cells if all_columns else [cells[index] for index in columns]
+        try:
+            block.append(list(map(float, chosen)))
+        except ValueError:
+            raise GsscError(f"{path}:{line}: {_first_text(chosen, chosen_names)}") from None
+        places.append(line)
+        ids.append("" if id_column is None else cells[id_column].strip())
+        count += 1
+        if limits is not None and count > limits.max_rows:
+            limits.check(path, count, len(names), len(columns))
+        if len(block) == most or not ready():
+            yield _block(path, block, places, ids if id_column is not None else None, chosen_names)
+            block, ids, places = [], [], []
+    if block or not count:
+        yield _block(path, block, places, ids if id_column is not None else None, chosen_names)
+
+
+def _are_names(cells: Sequence[str], wanted: Sequence[str] | None) -> bool:
+    """Whether the features a model wants are all in a first line, even if they are called 7 and 8."""
+    return bool(wanted) and {name.strip() for name in wanted or ()} <= {cell.strip() for cell in cells}
+
+
+def _block(path: Path, values: list[list[float]], places: list[int], ids: list[str] | None, names: list[str]) -> Rows:
+    numbers = np.array(values, dtype=np.float64).reshape(len(values), len(names))
+    fits = np.abs(numbers) <= LARGEST  # NaN does not
+    if not fits.all():
+        row, column = np.argwhere(~fits)[0]
+        value = numbers[row, column]
+        raise GsscError(f"{path}:{places[row]}: column {names[column]!r} is {value:g}; fix or drop the row")
+    return Rows(numbers.astype(np.float32), None if ids is None else np.array(ids, dtype=object), names)
+
+
+def _first_text(chosen: list[str], names: list[str]) -> str:
+    at = next(index for index, cell in enumerate(chosen) if not is_number(cell))
+    name, cell = names[at], chosen[at]
+    if not cell.strip():
+        return f"column {name!r} is empty"
+    hint = "; write decimals with a point, or read them with a comma (--decimal ,)" if has_decimal_comma(cell) else ""
+    return f"column {name!r} is {cell[:60]!r} where a number belongs{hint}"
+
+
+def parquet_blocks(
+    path: Path,
+    source: Any,
+    wanted: Sequence[str] | None,
+    width: int | None,
+    limits: TableLimits | None = None,
+    id_name: str | None = None,
+    **options: Any,
+) -> Iterator[Rows]:
+    """The rows of a Parquet table.
+
+    Args:
+        path: what to call the table in an error.
+        source: what pyarrow reads: a path, or a buffer.
+        wanted: names of the features, if the model has them.
+        width: number of features, if it is known.
+        limits: how large the table may be.
+        id_name: column of the ids; None: see :func:`find_id_column`.
+        options: for ``pyarrow.parquet.ParquetFile``.
+    """
+    pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
+    try:
+        with pq.ParquetFile(source, **options) as file:
+            rows, header = file.metadata.num_rows, list(file.schema_arrow.names)
+            if limits is not None:
+                limits.check(path, rows, len(header), 1)
+            if (twice := first_repeated(header)) is not None:
+                raise GsscError(f"{path}: column {twice!r} is there twice; rename one")
+            names = [header[index] for index in chosen_columns(path, header, wanted, width, id_name)]
+            if limits is not None:
+                limits.check(path, rows, len(header), len(names))
+            at = find_id_column(header, wanted, id_name)
+            id_name = None if at is None else header[at]
+            _check_types(path, file.schema_arrow, names, id_name)
+            start = 0
+            everything = names if id_name is None else [*names, id_name]
+            for batch in file.iter_batches(block_rows(len(names)), columns=everything, use_threads=False):
+                ids = None if id_name is None else _ids(batch.column(id_name))
+                yield Rows(_numbers(path, batch, names, start), ids, names)
+                start += batch.num_rows
+    except pa.ArrowMemoryError:  # an ArrowException, too
+        raise MemoryError from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise GsscError(f"cannot read {path}: {' '.join(str(error).split())[:200] or 'damaged'}") from None
+    if start != rows:
+        raise GsscError(f"{path}: {start:,} rows where its head announces {rows:,}")
+    if not rows:
+        yield Rows(np.empty((0, len(names)), np.float32), None, names)
+
+
+def _check_types(path: Path, schema: Any, names: list[str], id_name: str | None) -> None:
+    import pyarrow as pa
+
+    of_numbers = ("is_integer", "is_floating", "is_boolean", "is_decimal", "is_string", "is_large_string")
+    for name in names:
+        kind = schema.field(name).type
+        if not any(getattr(pa.types, fits)(kind) for fits in of_numbers):
+            raise GsscError(f"{path}: column {name!r} holds {str(kind)[:60]}; features must be numbers")
+    if id_name is not None and pa.types.is_nested(kind := schema.field(id_name).type):
+        raise GsscError(f"{path}: column {id_name!r} holds {str(kind)[:60]}; ids must be numbers or text")
+
+
+def _numbers(path: Path, batch: Any, names: list[str], start: int) -> np.ndarray:
+    """The features of a batch, float32; ``start`` rows came before it."""
+    import pyarrow as pa
+
+    features = np.empty((batch.num_rows, len(names)), dtype=np.float32)
+    for number, name in enumerate(names):
+        column = batch.column(name)
+        if column.null_count:
+            row = start + column.is_null().to_pylist().index(True) + 1
+            raise GsscError(f"{path}: row {row}, column {name!r} is empty; fill it or drop the row")
+        try:
+            column = column.cast(pa.float64(), safe=False)
+        except pa.ArrowInvalid:
+            raise GsscError(f"{path}: column {name!r} holds text; features must be numbers") from None
+        # Not to_numpy, which imports pandas where that is installed.
+        numbers = np.frombuffer(column.buffers()[1], np.float64, len(column), 8 * column.offset)
+        fits = np.abs(numbers) <= LARGEST
+        if not fits.all():
+            row = int(fits.argmin())
+            wrong = "too large; rescale the column" if np.isfinite(numbers[row]) else "not finite; fix or drop the row"
+            raise GsscError(f"{path}: row {start + row + 1}, column {name!r} is {numbers[row]:g}: {wrong}")
+        features[:, number] = numbers
+    return features
+
+
+def _ids(column: Any) -> np.ndarray:
+    values = column.to_pylist()
+    if all(type(value) is int for value in values):
+        return np.array(values, dtype=object)
+    return np.array(["" if value is None else _text(value) for value in values], dtype=object)
+
+
+def _text(value: Any) -> str:
+    try:
+        return value.decode() if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError:
+        raise ValueError(f"the id {value!r} is not UTF-8; write it as text") from None
+
+
+def block_rows(width: int) -> int:
+    """Rows of a block of so many features."""
+    return max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(1, width)))
+
+
+def chosen_columns(
+    path: Path, header: Sequence[str], wanted: Sequence[str] | None, width: int | None, id_name: str | None = None
+) -> list[int]:
+    """Which columns of a table are features; refuses a table that has not as many as a model wants."""
+    try:
+        columns = feature_columns(header, wanted, id_name)
+    except ValueError as error:
+        raise GsscError(f"{path}: {error}") from None
+    if width is not None and len(columns) != width:
+        raise GsscError(f"{path}: {wrong_width(len(columns), width, wanted)}")
+    return columns
+
+
+def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name: str | None = None) -> list[int]:
+    """Which columns of a table are features: the wanted ones, or all that are not known to be something else.
+
+    >>> feature_columns(["id", "b", "a", "label"], ["a", "b"])
+    [2, 1]
+    >>> feature_columns(["id", "b", "a", "label"], None)
+    [1, 2]
+    """
+    if wanted is None:
+        known = {*ID_COLUMNS, *OTHER_COLUMNS}
+        return [index for index, name in enumerate(header) if name.lower() not in known and name != id_name]
+    # Readers of text tables take the blanks off names, and whoever fitted a model may have left them on.
+    place = {name.strip(): index for index, name in enumerate(header)} | {
+        name: index for index, name in enumerate(header)
+    }
+    wanted = [name if name in place else name.strip() for name in wanted]
+    missing = [name for name in wanted if name not in place]
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(f"the model needs {len(wanted)} feature columns; the table lacks {missing[0]!r}{others}")
+    return [place[name] for name in wanted]
+
+
+def find_id_column(header: Sequence[str], wanted: Sequence[str] | None = None, given: str | None = None) -> int | None:
+    """Which column of a table holds the ids, if any: the one that `gssc data import` would take.
+
+    That is the column the user names, else one with a usual name (an unnamed one only if nothing else does), else the
+    first, where it is known to be no feature, label or split.
+
+    >>> find_id_column(["", "load", "ID"]), find_id_column(["machine", "load"], wanted=["load"])
+    (2, 0)
+    >>> find_id_column(["machine", "load"]), find_id_column(["label", "load"], wanted=["load"])
+    (None, None)
+    """
+    if given is not None:
+        if given not in header:
+            raise GsscError(f"the table has no id column {given!r}: {nearest(given, header)}")
+        return header.index(given)
+    names = [name.lower() for name in header]
+    usual = next((names.index(name) for name in ID_COLUMNS if name in names), None)
+    if usual is not None or wanted is None or not header:
+        return usual
+    no_id = {*(name.strip() for name in wanted), *wanted}
+    return None if header[0] in no_id or names[0] in OTHER_COLUMNS else 0
+
+
+def wrong_width(found: int, width: int, feature_names: Sequence[str] | None) -> str:
+    """What is wrong with rows that have too many or too few features, and what to do.
+
+    >>> wrong_width(3, 2, ["load", "heat"])
+    'rows have 3 features, but the model was trained on 2: give the columns it was trained on, in order (load, heat)'
+    """
+    names = list(feature_names or ())
+    shown = ", ".join(names[:5] + ["..."] * (len(names) > 5))
+    which = f" ({shown})" if names else ""
+    return (
+        f"rows have {found} features, but the model was trained on {width}: "
+        f"give the columns it was trained on, in order{which}"
+    )
+
+
+def id_array(ids: Sequence[Any]) -> np.ndarray:
+    """Ids as whole numbers if all are written the way a whole number prints, else as text.
+
+    >>> id_array(["7", "8"]), id_array(["7", "08"])
+    (array([7, 8]), array(['7', '08'], dtype=object))
+    """
+    texts = [value if isinstance(value, str) else str(value) for value in ids]
+    try:
+        numbers = np.array([int(text) for text in texts], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array(texts, dtype=object)
+    return numbers if list(map(str, numbers.tolist())) == texts else np.array(texts, dtype=object)

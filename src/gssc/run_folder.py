@@ -1,0 +1,85 @@
+"""The files of a run in its folder, and how a new run takes the place of an old one.
+
+A run that replaces another trains in the hidden folder ``.new`` within it. Until it is finished, the old run stays as
+it is, so that a new one that diverges or is interrupted costs nothing. A finished one is renamed to ``.done``, in one
+step, and its files then move to where the old ones are; whoever opens the folder next completes an interrupted move.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from gssc.deploy.export.folder import exports_in
+from gssc.errors import GsscError
+from gssc.settings import read_settings
+
+CONFIG, CHECKPOINT = "config.yaml", "checkpoint.safetensors"
+FILES = (CONFIG, "metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "scores.npz", "edges.npz")
+NEW, DONE, MOVING = ".new", ".done", ".moving"
+# The first line of a run's config.yaml, which no other program writes.
+MARK = "# gssc run: every setting, enough to run it again\n"
+# Runs that were written before there was a mark have all of these sections.
+SECTIONS_BEFORE_MARK = {"data", "model", "sparsifier", "train"}
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run of gssc, and not the files of another program that also has a config.yaml."""
+    path = folder / CONFIG
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        if file.read(len(MARK)) == MARK.encode():
+            return True
+    try:
+        return set(read_settings(path)) >= SECTIONS_BEFORE_MARK
+    except GsscError:
+        return False
+
+
+def only_leftovers(folder: Path) -> bool:
+    """Whether a folder is empty but for hidden files of a process that was killed before config.yaml was whole."""
+    return all(item.name.startswith(".config.") for item in folder.iterdir())
+
+
+def config_file(folder: Path) -> Path:
+    """The config.yaml that ``--resume`` goes on with: that of an unfinished replacement, if there is one."""
+    new = folder / NEW / CONFIG
+    return new if new.exists() else folder / CONFIG
+
+
+def clear(folder: Path) -> None:
+    """Delete the files of a run; config.yaml goes last, so that a folder without one is no run."""
+    for name in (CHECKPOINT, *reversed(FILES)):
+        (folder / name).unlink(missing_ok=True)
+
+
+def begin_replacement(folder: Path) -> Path:
+    """Return an empty folder for a run that is to replace the one in ``folder``; an unfinished one is discarded."""
+    exports_in(folder)  # raises now, not after hours of training, if one holds files that must not go
+    shutil.rmtree(folder / NEW, ignore_errors=True)
+    (folder / NEW).mkdir()
+    return folder / NEW
+
+
+def replace_run(folder: Path) -> None:
+    """Put the finished run in ``.new`` in the place of the one in ``folder``."""
+    (folder / NEW).rename(folder / DONE)
+    complete_replacement(folder)
+
+
+def complete_replacement(folder: Path) -> None:
+    """Move the files of a finished replacement, if there is one, to their place."""
+    done = folder / DONE
+    if not (done.is_dir() and is_run(folder)):
+        return
+    if not (done / MOVING).exists():  # what is in the folder is the old run's
+        for export in exports_in(folder):
+            shutil.rmtree(export)
+        for name in {CHECKPOINT, *FILES} - {item.name for item in done.iterdir()}:
+            (folder / name).unlink(missing_ok=True)
+        (done / MOVING).touch()
+    for name in reversed(FILES):  # config.yaml last: until then the folder is a run by its old one
+        if (done / name).exists():
+            (done / name).replace(folder / name)
+    shutil.rmtree(done)

@@ -1,0 +1,225 @@
+"""One input file to part files: streamed in bounded memory, each part whole or not there, resumable row by row.
+
+A part records in its own footer which rows of which file it holds, so that what is done can be read off the parts
+alone: after a kill, a file goes on behind the last whole part of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gssc.deploy import DeployedModel
+from gssc.deploy.table_rows import Rows, find_id_column, parquet_blocks, text_blocks
+from gssc.deploy.tables import column_names, predicted_names
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.files import atomic_write
+from gssc.text_tables import PARQUET_ENDINGS, ending, records_of
+
+ROWS_PER_PART = 1 << 20
+BUFFERED_VALUES = 1 << 18  # probabilities in memory before they are written
+READ_BYTES = 1 << 18  # of a Parquet column at a time: a row group may be as large as the file
+NOTE = b"gssc.score"
+
+
+@dataclass(frozen=True)
+class FileJob:
+    """One input file to score.
+
+    Args:
+        run: folder of the model.
+        path: the file.
+        name: what the file is called in the output.
+        number: its place among the input files.
+        out: folder of the parts.
+        many: whether it is one of several, whose names are then kept beside row numbers.
+        rows_per_part: rows of every part but the last.
+    """
+
+    run: str
+    path: str
+    name: str
+    number: int
+    out: str
+    many: bool = False
+    rows_per_part: int = ROWS_PER_PART
+
+    def part(self, number: int) -> Path:
+        """The path of a part; in the order of their names, parts have the order of the rows."""
+        return Path(self.out) / f"part-{self.number:06d}-{number:06d}.parquet"
+
+    @property
+    def state(self) -> list[int]:
+        """Size and time of change of the file: another state is another file."""
+        status = Path(self.path).stat()
+        return [status.st_size, status.st_mtime_ns]
+
+
+def score_file(job: FileJob) -> dict[str, Any]:
+    """Score the rows of a file that no part has yet; returns how many rows and parts the file has in all."""
+    state = job.state
+    done = parts_of(job)
+    if not (done and done[-1]["last"]):
+        skip, number = sum(part["rows"] for part in done), len(done)
+        for stale in sorted(Path(job.out).glob(f"part-{job.number:06d}-*.parquet"))[number:]:
+            stale.unlink()  # damaged, or of another state of the file
+        _score(job, state, _after(_blocks(job), skip), number, skip)
+        done = parts_of(job)
+        if not (done and done[-1]["last"]):
+            raise GsscError(f"{job.path} changed while it was scored; give the same command again")
+    return {"name": job.name, "rows": sum(part["rows"] for part in done), "parts": len(done)}
+
+
+def parts_of(job: FileJob) -> list[dict[str, Any]]:
+    """The notes of the parts that are whole, without a gap from the first row on."""
+    notes: list[dict[str, Any]] = []
+    state = job.state
+    while (note := _note(job.part(len(notes)))) is not None:
+        begins = sum(part["rows"] for part in notes)
+        if note["state"] != state or note["name"] != job.name or note["start"] != begins:
+            break
+        notes.append(note)
+        if note["last"]:
+            break
+    return notes
+
+
+def _note(path: Path) -> dict[str, Any] | None:
+    """What a part records of itself; None if it is not there or not whole."""
+    pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
+    if not path.is_file():
+        return None
+    try:
+        with pq.ParquetFile(path) as file:
+            note = json.loads((file.metadata.metadata or {})[NOTE])
+            whole = note["rows"] == file.metadata.num_rows
+            return note if whole and note.keys() >= {"name", "state", "start", "last"} else None
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _score(job: FileJob, state: list[int], blocks: Iterator[Rows], number: int, start: int) -> None:
+    model = _model(job.run)
+    block = next(blocks, None)
+    while block is not None or start == 0:
+        with _Part(job, state, model, number, start) as part:
+            while block is not None and part.rows < job.rows_per_part:
+                room = job.rows_per_part - part.rows
+                part.write(_rows(block, 0, room))
+                block = _rows(block, room, len(block)) if len(block) > room else next(blocks, None)
+            part.last = block is None
+        if part.last:
+            return
+        start, number = start + part.rows, number + 1
+
+
+class _Part:
+    """A part being written: rows go to disk as they come, the file appears when it is closed."""
+
+    def __init__(self, job: FileJob, state: list[int], model: DeployedModel, number: int, start: int):
+        self.job, self.state, self.model, self.number, self.start = job, state, model, number, start
+        self.rows, self.last = 0, False
+        self._stack = ExitStack()
+        self._waiting: list[Any] = []
+        self._buffered = max(1, BUFFERED_VALUES // model.widths[-1])
+
+    def __enter__(self) -> _Part:
+        pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
+        self._pa, self._key_types = pa, _key_types(self.job)
+        numbers = [(name, pa.float32()) for name in column_names(self.model, "")[2:]]
+        self._schema = pa.schema([*self._key_types.items(), ("prediction", pa.string()), *numbers])
+        temporary = self._stack.enter_context(atomic_write(self.job.part(self.number)))
+        self._writer = self._stack.enter_context(
+            pq.ParquetWriter(temporary, self._schema, write_page_checksum=True, compression="zstd")
+        )
+        return self
+
+    def write(self, block: Rows) -> None:
+        """Predict and keep a block; write what is kept when it is enough for a row group."""
+        pa = self._pa
+        probabilities = self.model.predict_proba(block.features).astype(np.float32, copy=False)
+        first = self.start + self.rows
+        keys = {
+            "id": lambda: _key_array(pa, block.ids, self._key_types["id"]),
+            "file": lambda: pa.array([self.job.name] * len(block), pa.string()),
+            "row": lambda: pa.array(np.arange(first, first + len(block)), pa.int64()),
+        }
+        arrays = [keys[name]() for name in self._key_types]
+        arrays.append(pa.array(predicted_names(self.model, probabilities).tolist(), pa.string()))
+        arrays += [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
+        self._waiting.append(pa.record_batch(arrays, schema=self._schema))
+        self.rows += len(block)
+        if sum(batch.num_rows for batch in self._waiting) >= self._buffered:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(self._pa.Table.from_batches(self._waiting, self._schema))
+            self._waiting = []
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is None:
+            self._flush()
+            note = {"name": self.job.name, "state": self.state, "start": self.start, "rows": self.rows}
+            text = json.dumps({**note, "last": self.last})
+            self._writer.add_key_value_metadata({NOTE.decode(): text})
+        self._stack.__exit__(*error)
+
+
+def _blocks(job: FileJob) -> Iterator[Rows]:
+    model, path = _model(job.run), Path(job.path)
+    wanted, width = model.feature_names, model.widths[0]
+    if ending(path) in PARQUET_ENDINGS:
+        return parquet_blocks(path, path, wanted, width, buffer_size=READ_BYTES, pre_buffer=False)
+    return text_blocks(path, records_of(path), wanted, width)
+
+
+def _after(blocks: Iterator[Rows], skip: int) -> Iterator[Rows]:
+    """Blocks without their first ``skip`` rows in all."""
+    for block in blocks:
+        if skip < len(block):
+            yield _rows(block, skip, len(block))
+        skip = max(0, skip - len(block))
+
+
+def _rows(block: Rows, first: int, end: int) -> Rows:
+    """Some rows of a block."""
+    ids = None if block.ids is None else block.ids[first:end]
+    return Rows(block.features[first:end], ids, block.feature_names)
+
+
+def _key_types(job: FileJob) -> dict[str, Any]:
+    """The columns that tell rows apart: the table's own ids, of their own type if whole numbers, or row numbers."""
+    pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
+    path = Path(job.path)
+    if ending(path) in PARQUET_ENDINGS:
+        schema = pq.read_schema(path)
+        at = find_id_column(schema.names)
+        kind = None if at is None else schema.field(at).type
+    else:
+        header = next(iter(records_of(path)), (1, []))[1]
+        kind = None if find_id_column([cell.strip() for cell in header]) is None else pa.string()
+    if kind is not None:
+        return {"id": kind if pa.types.is_integer(kind) else pa.string()}
+    return {**({"file": pa.string()} if job.many else {}), "row": pa.int64()}
+
+
+def _key_array(pa: Any, ids: np.ndarray | None, kind: Any) -> Any:
+    assert ids is not None
+    values = ids.tolist()
+    if pa.types.is_integer(kind):  # a block in which some id is missing has texts
+        values = [None if value == "" else int(value) for value in values]
+    return pa.array(values, kind)
+
+
+@lru_cache(maxsize=1)
+def _model(run: str) -> DeployedModel:
+    return DeployedModel.load(run)

@@ -1,0 +1,217 @@
+"""The app: one function an address, each of them short because the work is elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any, Literal
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from gssc import __version__
+from gssc.deploy.model import DeployedModel
+from gssc.serve import json_rows, schemas
+from gssc.serve.answers import CONTENT_TYPES, Answers
+from gssc.serve.batching import Batcher
+from gssc.serve.guard import OPEN_PATHS, Guard
+from gssc.serve.limits import Limits, Refused
+from gssc.serve.metrics import CONTENT_TYPE as METRICS_TYPE
+from gssc.serve.metrics import Metrics
+from gssc.serve.reading import TableReader
+from gssc.serve.uploads import take
+
+# Larger bodies are parsed in a thread.
+INLINE_BYTES = 1 << 16
+# Tables in memory at once, one being read and one in the model: a small file may hold a large table.
+TABLES_AT_ONCE = 2
+FILES = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("text/csv", CONTENT_TYPES["parquet"])}
+
+
+def create_app(
+    model: DeployedModel,
+    limits: Limits | None = None,
+    token: str | None = None,
+    model_id: str = "unnamed",
+    card_text: str = "",
+    hosts: Iterable[str] = (),
+) -> Guard:
+    """The API of one model, ready for any ASGI server.
+
+    Args:
+        model: what predicts.
+        limits: bounds of requests.
+        token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
+        model_id: tells this model from others in every answer.
+        card_text: the model card as Markdown, for ``/model`` and the page.
+        hosts: without a token, names under which clients may ask, beside localhost and numeric addresses.
+    """
+    limits = limits or Limits()
+    metrics = Metrics()
+    batcher = Batcher(model, limits, metrics)
+    reader = TableReader(model, limits)
+    tables = asyncio.Semaphore(TABLES_AT_ONCE)
+    answers = Answers(model, model_id)
+    card = schemas.card(model, model_id, limits, card_text)
+    width, names = model.widths[0], model.feature_names
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        batcher.warm_up()
+        yield
+        batcher.close()
+        reader.close()
+
+    app = FastAPI(
+        title="gssc", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    _say_errors_in_one_sentence(app)
+
+    @app.post(
+        "/predict",
+        summary="Classify rows",
+        responses={
+            200: {
+                "description": "Predictions",
+                "content": {"application/json": {"schema": schemas.predictions(model)}},
+            },
+            **schemas.refusals(408, 413, 422, 503),
+        },
+        openapi_extra={"requestBody": schemas.rows_body(model, limits)},
+    )
+    async def predict(request: Request) -> Response:
+        """Rows are dense lists of numbers, or columns and values of what is not zero."""
+        return Response(await classify(request.body), media_type=CONTENT_TYPES["json"])
+
+    async def classify(read: Callable[[], Awaitable[bytes]]) -> bytes:
+        with batcher.on_its_way():
+            body = await read()
+            if len(body) <= INLINE_BYTES:
+                rows = json_rows.parse(body, width, names, limits)
+            else:
+                rows = await batcher.in_thread(lambda: json_rows.parse(body, width, names, limits))
+        return await batcher.predict(rows, answers.json)
+
+    @app.post(
+        "/predict/file",
+        summary="Classify the rows of a table",
+        responses={
+            200: {
+                "description": "Predictions",
+                "content": {"application/json": {"schema": schemas.predictions(model, ids=True)}, **FILES},
+            },
+            **schemas.refusals(408, 413, 415, 422, 503),
+        },
+        openapi_extra={"requestBody": schemas.file_body()},
+    )
+    async def predict_file(request: Request, format: Literal["json", "csv", "parquet"] = "json") -> Response:
+        """A table as the body, or as `file` of a form; its columns are found as `gssc predict` finds them."""
+        upload = await take(request.headers, await request.body())
+        async with tables:
+            rows = await reader.read(*upload)
+            write = answers.writers[format]
+            content = await batcher.predict(rows.features, lambda found: write(found, rows.ids), alone=True)
+        headers = {} if format == "json" else {"content-disposition": f'attachment; filename="predictions.{format}"'}
+        return Response(content, media_type=CONTENT_TYPES[format], headers=headers)
+
+    @app.get(
+        "/model",
+        summary="What is served",
+        responses={200: {"description": "Model card", "content": {"application/json": {"schema": schemas.CARD}}}},
+    )
+    async def describe() -> Response:
+        """Features, classes, sizes, where the model comes from, its card, and the limits of requests."""
+        return JSONResponse(card)
+
+    @app.get("/health", summary="Whether the server answers")
+    async def health() -> dict[str, str]:
+        """Needs no token."""
+        return {"status": "ok"}
+
+    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)
+
+    @app.get(
+        "/metrics",
+        summary="Counters for Prometheus",
+        response_class=Response,
+        responses={200: {"description": "Counters", "content": {METRICS_TYPE: {"schema": {"type": "string"}}}}},
+    )
+    async def count() -> Response:
+        """Requests, latencies, rows, batch sizes, requests under way, errors, memory."""
+        return Response(metrics.text(), headers={"content-type": METRICS_TYPE})
+
+    for path, page in (("/", "page.html"), ("/docs", "docs.html")):
+        app.add_api_route(path, _page(page), methods=["GET", "HEAD"], include_in_schema=False)
+    if token is not None:
+        _ask_for_token_in_schema(app)
+    return Guard(app, limits, metrics, token, hosts, direct={"/predict": classify})
+
+
+def _page(name: str) -> Any:
+    """Serves one HTML file, whose own script and style are all a browser may run and which may talk to us only."""
+    text = (files("gssc.serve") / name).read_text(encoding="utf-8")
+    digests = {
+        tag: " ".join(
+            f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
+            for part in re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        )
+        for tag in ("script", "style")
+    }
+    headers = {
+        "content-security-policy": f"default-src 'none'; script-src {digests['script']}; style-src {digests['style']}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-cache",
+    }
+
+    async def show() -> Response:
+        return Response(text, media_type="text/html", headers=headers)
+
+    return show
+
+
+def _say_errors_in_one_sentence(app: FastAPI) -> None:
+    """Every error has the same form, ``{"detail": "..."}``."""
+
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return JSONResponse({"detail": error.message}, error.status, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return JSONResponse({"detail": f"{where}: {first['msg']}"}, 422)
+
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        return JSONResponse({"detail": str(error.detail)}, error.status_code, error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody is left to read it
+
+
+def _ask_for_token_in_schema(app: FastAPI) -> None:
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        schema = generate()
+        schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for path, operations in schema["paths"].items():
+            for operation in operations.values():
+                if path not in OPEN_PATHS:
+                    operation["security"] = [{"token": []}]
+                    operation["responses"].update({str(k): v for k, v in schemas.refusals(401).items()})
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

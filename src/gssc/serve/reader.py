@@ -1,0 +1,125 @@
+"""Tables in, float32 rows out: a process of its own, which hostile files may kill and the server outlives.
+
+Run as ``python -m gssc.serve.reader``. The first line of stdin is :class:`Settings` as JSON. After it, each
+table is a line of JSON (``kind``, ``name``, ``size``) and ``size`` bytes; each answer on stdout is a line of JSON
+(``error``, or ``rows``, ``columns``, ``ids``) and rows x columns float32 numbers. It ends when stdin does.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from gssc.deploy.table_rows import Rows, TableLimits, parquet_blocks, text_blocks
+from gssc.errors import GsscError
+from gssc.text_tables import Lines, records
+
+KINDS = ("csv", "tsv", "parquet")
+# Columns a table may have beside the features: ids, labels, remarks.
+SPARE_COLUMNS = 1000
+
+
+@dataclass
+class Settings:
+    """What a table must fit.
+
+    Args:
+        width: number of features.
+        feature_names: names of the columns, if the model knows them.
+        max_rows: rows of a table.
+        max_values: numbers of a table, and characters of its ids.
+        max_memory: bytes the process may take beyond what it has at the start; 0 is no bound.
+    """
+
+    width: int
+    feature_names: list[str] | None
+    max_rows: int
+    max_values: int
+    max_memory: int = 0
+
+
+def read_table(kind: str, name: str, body: bytes, settings: Settings) -> Rows:
+    """Read a table, or raise a :class:`GsscError` that says where it is wrong."""
+    path, wanted, width = Path(name), settings.feature_names, settings.width
+    limits = TableLimits(settings.max_rows, width + SPARE_COLUMNS, settings.max_values)
+    if kind == "parquet":
+        import pyarrow as pa
+
+        bounds: dict[str, Any] = {"thrift_string_size_limit": len(body), "thrift_container_size_limit": len(body)}
+        blocks = parquet_blocks(path, pa.BufferReader(body), wanted, width, limits, **bounds)
+    else:
+        lines = records(Lines(io.BytesIO(body), path), f".{kind}", path, most_blank=limits.max_blank)
+        blocks = text_blocks(path, lines, wanted, width, limits=limits)
+    try:
+        rows = Rows.joined(list(blocks))
+    except ValueError as error:
+        raise GsscError(f"{path}: {error}") from None
+    if len(rows) == 0:
+        raise GsscError(f"{path} has no rows: there is nothing to predict")
+    if rows.ids is not None and rows.ids.dtype == object and sum(map(len, rows.ids.tolist())) > settings.max_values:
+        raise GsscError(f"{path}: the ids are too long")
+    return rows
+
+
+def bound_memory(extra: int) -> None:
+    """Let the process take so many bytes more and no further; where the system cannot, let it be."""
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):
+        return
+    most = pages * resource.getpagesize() + extra
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def answer(stdin: IO[bytes], stdout: IO[bytes], settings: Settings) -> bool:
+    """Read one table and write what is in it; false when there is none left."""
+    line = stdin.readline()
+    if not line:
+        return False
+    request = json.loads(line)
+    body = stdin.read(request["size"])
+    try:
+        rows = read_table(request["kind"], request["name"], body, settings)
+        ids = None if rows.ids is None else rows.ids.tolist()
+        reply = {"rows": len(rows), "columns": settings.width, "ids": ids}
+        numbers = rows.features.tobytes()
+    except GsscError as error:
+        reply, numbers = {"error": str(error)}, b""
+    except MemoryError:
+        reply, numbers = {"error": f"{request['name']} takes too much memory to read; send fewer rows at a time"}, b""
+    stdout.write(json.dumps(reply).encode() + b"\n")
+    stdout.write(numbers)
+    stdout.flush()
+    return True
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    # The server decides when this ends, also when a signal goes to the whole group of processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    stdin = sys.stdin.buffer
+    stdout = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not look like an answer
+    settings = Settings(**json.loads(stdin.readline()))
+    import pyarrow.compute  # before the bound, which is for what tables need
+    import pyarrow.parquet  # noqa: F401
+
+    if settings.max_memory:
+        bound_memory(settings.max_memory)
+    while answer(stdin, stdout, settings):
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The server's side of the process that reads tables: starts it, asks it, and replaces it when a file kills it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+
+import numpy as np
+
+from gssc.deploy.model import DeployedModel
+from gssc.deploy.table_rows import Rows
+from gssc.serve.limits import Limits, Refused
+from gssc.serve.reader import Settings
+
+# The parsed cells of a text table take up to this many times its size; Parquet's buffers take less.
+TIMES_BODY = 24
+LEAST_MEMORY = 128 << 20
+
+
+class TableReader:
+    """Reads one table at a time in a process that is started for the first one.
+
+    Args:
+        model: whose features the tables hold.
+        limits: how large they may be.
+    """
+
+    def __init__(self, model: DeployedModel, limits: Limits):
+        self.settings = Settings(
+            width=model.widths[0],
+            feature_names=model.feature_names,
+            max_rows=limits.max_rows,
+            max_values=limits.max_body,
+            max_memory=LEAST_MEMORY + TIMES_BODY * limits.max_body,
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="gssc-read")
+
+    async def read(self, kind: str, name: str, body: bytes) -> Rows:
+        """Rows of a table; when this is cancelled while the process reads, the process goes too."""
+        job = self._threads.submit(self._ask, kind, name, body)
+        try:
+            return await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            if job.running() and self.process is not None:
+                self.process.kill()
+            raise
+
+    def close(self) -> None:
+        """End the process."""
+        self._threads.shutdown(cancel_futures=True)
+        self._stop()
+
+    def _ask(self, kind: str, name: str, body: bytes) -> Rows:
+        process = self.process if self.process is not None and self.process.poll() is None else self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            request = {"kind": kind, "name": name, "size": len(body)}
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.write(body)
+            process.stdin.flush()
+            reply = json.loads(process.stdout.readline())
+            if "error" in reply:
+                raise Refused(422, reply["error"])
+            numbers = process.stdout.read(4 * reply["rows"] * reply["columns"])
+            features = np.frombuffer(numbers, dtype=np.float32).reshape(reply["rows"], reply["columns"])
+        except (OSError, ValueError):
+            # It died, or died in the middle of its answer.
+            self._stop()
+            raise Refused(422, f"{name} cannot be read: reading it takes too much memory or too long") from None
+        ids = reply["ids"]
+        return Rows(features, None if ids is None else np.array(ids, dtype=object))
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._stop()
+        # It finds modules where this process does and not in the current folder; few threads and Arrow's plainest
+        # allocator, because the others reserve address space that counts as memory.
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "PYTHONSAFEPATH": "1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "MALLOC_ARENA_MAX": "1",
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
+        }
+        command = [sys.executable, "-m", "gssc.serve.reader"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(asdict(self.settings)).encode() + b"\n")
+        self.process = process
+        return process
+
+    def _stop(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.communicate()

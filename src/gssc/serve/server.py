@@ -1,0 +1,137 @@
+"""The app on uvicorn: listens, serves, and on SIGTERM or Ctrl+C finishes what it has begun."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import uvicorn
+
+from gssc.errors import GsscError
+from gssc.serve.limits import Limits
+from gssc.serve.protocol import BoundedProtocol
+
+# Files a process has open beside its connections: libraries, the event loop, the process that reads tables.
+OTHER_FILES = 64
+
+
+def configure(app: Callable[..., Any], limits: Limits, max_connections: int | None = None) -> uvicorn.Config:
+    """uvicorn's settings: bounded connections, no access log, no trust in forwarding headers."""
+    return uvicorn.Config(
+        app,
+        http=partial(BoundedProtocol, max_connections=max_connections or limits.max_connections),  # type: ignore[arg-type]
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=math.ceil(limits.timeout) + 5,
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that accepts connections, so that an address that cannot be had is known before anything starts."""
+    if not 0 <= port <= 65535:
+        raise GsscError(f"--port is {port}; it must be from 0 to 65535")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        # The socket module appends the address to the system's words; a name that is unknown has no such number.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise GsscError(f"cannot listen on {host}, port {port}: {reason}; choose another --host or --port") from None
+
+
+def possible_connections(wanted: int) -> int:
+    """How many connections this process may have, having raised its limit of open files as far as needed and allowed.
+
+    Where there are too few, connections would be accepted and closed again without a word.
+    """
+    try:
+        import resource
+    except ImportError:
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - OTHER_FILES))
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which tells when it answers requests, and which ends without losing any.
+
+    Told to stop, it goes on for ``farewell`` seconds and closes every connection after its next answer. That is time
+    for a load balancer to look elsewhere, and for connections that wait to be accepted to get their answer: closing
+    the listening socket would reset them.
+    """
+
+    farewell = 1.0
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]):
+        super().__init__(config)
+        self.on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then tell."""
+        await super().startup(sockets)
+        self.on_start()
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop, and a little longer."""
+        await super().main_loop()
+        self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+        until = time.monotonic() + self.farewell
+        while time.monotonic() < until and not self.force_exit:
+            await asyncio.sleep(0.02)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take whoever waits to be accepted, then close the listening sockets and finish what is under way."""
+        loop = asyncio.get_running_loop()
+        for listener in sockets or []:
+            listener.listen(0)  # the system lets (next to) nobody new in; who waits stays
+            while True:
+                try:
+                    accepted, _ = listener.accept()
+                except OSError:
+                    break
+                accepted.setblocking(False)
+                await loop.connect_accepted_socket(self._protocol, accepted)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+    def stop(self, *_: Any) -> None:
+        """End in good order, as soon as the start is over."""
+        self.should_exit = True
+
+
+def serve(
+    app: Callable[..., Any],
+    listener: socket.socket,
+    limits: Limits,
+    on_start: Callable[[], None],
+    max_connections: int | None = None,
+) -> None:
+    """Serve until a signal comes; ``on_start`` is called once requests are answered."""
+    server = Server(configure(app, limits, max_connections), on_start)
+    # uvicorn's own handler is there from start to end only, and raises the signal again once it is done: after an
+    # orderly end that must not look like a violent one.
+    before = signal.signal(signal.SIGTERM, server.stop)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGTERM, before)

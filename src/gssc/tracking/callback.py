@@ -1,0 +1,87 @@
+"""The interface of callbacks, and several of them as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gssc.run import Run
+    from gssc.train.selection import Epoch
+
+
+class Callback:
+    """Follows one run. Override what you need; each method does nothing by default.
+
+    Example:
+        >>> class Best(Callback):
+        ...     def epoch(self, record):
+        ...         if record.best:
+        ...             self.score = record.val_score
+    """
+
+    def start(self, run: Run) -> None:
+        """Called before the first epoch, also when a run is resumed; ``run.resumed`` and ``run.config`` are set."""
+
+    def epoch(self, record: Epoch) -> None:
+        """Called after each epoch, once its line is in metrics.jsonl."""
+
+    def end(self, metrics: Mapping[str, Any] | None) -> None:
+        """Called once at the end with the content of metrics.json, or None if training failed or was interrupted."""
+
+
+class Callbacks(Callback):
+    """Several callbacks as one, called in order."""
+
+    def __init__(self, callbacks: Iterable[Callback]):
+        self.callbacks = list(callbacks)
+
+    def start(self, run: Run) -> None:
+        """Start each of them."""
+        for callback in self.callbacks:
+            callback.start(run)
+
+    def epoch(self, record: Epoch) -> None:
+        """Pass the epoch to each of them."""
+        for callback in self.callbacks:
+            callback.epoch(record)
+
+    def end(self, metrics: Mapping[str, Any] | None) -> None:
+        """End each of them."""
+        for callback in self.callbacks:
+            callback.end(metrics)
+
+
+def epoch_numbers(record: Epoch) -> dict[str, float]:
+    """Return what a tracker plots of an epoch: its finite numbers, without the epoch itself."""
+    values = asdict(record)
+    values.pop("epoch")
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
+def result_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return what a tracker shows of a result: the numbers of metrics.json, prefixed with ``result_``.
+
+    >>> result_numbers({"val_score": 0.5, "dataset": "cora", "test_score": None})
+    {'result_val_score': 0.5}
+    """
+    return {
+        f"result_{name}": float(value)
+        for name, value in metrics.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def flat_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return settings by section as one dict.
+
+    >>> flat_settings({"train": {"lr": 0.01}, "data": {"dataset": "cora"}})
+    {'train.lr': 0.01, 'data.dataset': 'cora'}
+    """
+    return {f"{section}.{name}": value for section, values in settings.items() for name, value in values.items()}

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gssc.cli.completion import SHELLS, words
+from gssc.cli.main import COMMANDS, main
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("completion")
+    for shell, make in SHELLS.items():
+        (folder / shell).write_text(make(*words()), encoding="utf-8")
+    return folder
+
+
+def shell(name: str, *arguments: str | Path) -> str:
+    if not shutil.which(name):
+        pytest.skip(f"{name} is not installed")
+    found = subprocess.run([name, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def bash(scripts: Path, *typed: str) -> list[str]:
+    quoted = " ".join(f"'{word}'" for word in typed)
+    code = f"source {scripts / 'bash'}; COMP_WORDS=({quoted}); COMP_CWORD={len(typed) - 1}; _gssc; "
+    return shell("bash", "-c", code + 'printf "%s\\n" "${COMPREPLY[@]}"').split()
+
+
+def test_bash_completes_commands_options_and_names(scripts: Path) -> None:
+    assert bash(scripts, "gssc", "pr") == ["predict"]
+    assert bash(scripts, "gssc", "audit", "runs", "--re") == ["--review"]
+    assert bash(scripts, "gssc", "train", "--model.hid") == ["--model.hidden"]
+    assert bash(scripts, "gssc", "data", "imp") == ["import"]
+    assert bash(scripts, "gssc", "train", "citeseer") == ["citeseer"]
+    assert bash(scripts, "gssc", "plot", "x", str(scripts / "ba")) == [str(scripts / "bash")]
+
+
+def test_zsh_can_read_its_script(scripts: Path) -> None:
+    shell("zsh", "-n", scripts / "zsh")
+
+
+def test_fish_completes(scripts: Path) -> None:
+    found = shell("fish", "-c", f"source {scripts / 'fish'}; complete -C 'gssc audit --rev'")
+    assert found.split() == ["--review"]
+
+
+def test_every_command_is_known_to_every_shell(scripts: Path) -> None:
+    for name in SHELLS:
+        text = (scripts / name).read_text(encoding="utf-8")
+        assert [command for command in COMMANDS if not re.search(rf"\b{command}\b", text)] == []
+
+
+def test_the_command(capsys) -> None:
+    assert main(["completion", "bash"]) == 0
+    assert "complete -o filenames -F _gssc gssc" in capsys.readouterr().out
+    assert main(["completion", "bsh"]) == 2
+    assert "did you mean 'bash'?" in capsys.readouterr().err
