@@ -44,14 +44,14 @@ from rich.progress import Progress
 from rich.table import Table
 from transcription import Transcription
 
-from gssc.config import Config, parse_config
+from gssc.config import ContrastConfig, parse_config
 from gssc.data import load_dataset
 from gssc.graph import Graph
 from gssc.recipes import preset_settings
 from gssc.train.bilevel import BilevelTraining
 
 # What is timed, and the preset it runs with.
-SIDES: dict[str, tuple[Callable[[Graph, Config], Any], str]] = {
+SIDES: dict[str, tuple[Callable[[Graph, ContrastConfig], Any], str]] = {
     "gssc": (BilevelTraining, "default"),
     "reference": (BilevelTraining, "reference"),
     "transcription": (Transcription, "reference"),
@@ -95,7 +95,7 @@ MADE_CASE = Case("csbm", batch_size=512)
 QUICK_CASE = Case("csbm", batch_size=64, options={"nodes": 120})
 
 
-def settings(case: Case, phase: str, hidden: int, max_batches: int, preset: str) -> Config:
+def settings(case: Case, phase: str, hidden: int, max_batches: int, preset: str) -> ContrastConfig:
     """A preset with F and B as given, and an endless phase to measure in."""
     config = parse_config(preset_settings(preset), {"sparsifier": {"score": "dot"}})
     config.model.hidden = config.sparsifier.hidden = hidden

@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import yaml
 
-from gssc.config import Config, parse_config
+from gssc.config import ContrastConfig, parse_config
 from gssc.evaluate.blind import without_test_labels
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.executor import LocalProcesses
@@ -48,7 +48,7 @@ def settings(text: str) -> dict[str, dict[str, Any]]:
     return nested
 
 
-def name_of(config: Config) -> str:
+def name_of(config: ContrastConfig) -> str:
     """A digest of the settings that matter."""
     values = config.to_dict()
     del values["data"]

@@ -30,13 +30,13 @@ from rich.progress import Progress
 from rich.table import Table
 from transcription import Transcription
 
-from gssc.config import Config, parse_config
+from gssc.config import ContrastConfig, parse_config
 from gssc.data import load_dataset
 from gssc.graph import Graph
 from gssc.recipes import preset_settings, recipe_settings
 from gssc.train.bilevel import BilevelTraining
 
-SIDES: dict[str, Callable[[Graph, Config], Any]] = {
+SIDES: dict[str, Callable[[Graph, ContrastConfig], Any]] = {
     "gssc": BilevelTraining,
     "short": BilevelTraining,
     "reference": BilevelTraining,
@@ -46,7 +46,7 @@ SIDES: dict[str, Callable[[Graph, Config], Any]] = {
 SHORT = {"sparsifier": {"pretrain_epochs": 20}, "train": {"warmup_epochs": 40, "epochs": 15}}
 
 
-def settings(side: str, dataset: str, seed: int) -> Config:
+def settings(side: str, dataset: str, seed: int) -> ContrastConfig:
     """The shipped recipe for the package, the released program's settings for the transcription and "reference"."""
     if side in ("reference", "transcription"):
         config = parse_config(preset_settings("reference"))
@@ -56,7 +56,7 @@ def settings(side: str, dataset: str, seed: int) -> Config:
     return config
 
 
-def run(side: str, graph: Graph, config: Config, on_epoch: Callable[[], object]) -> dict[str, Any]:
+def run(side: str, graph: Graph, config: ContrastConfig, on_epoch: Callable[[], object]) -> dict[str, Any]:
     """Train one seed to the end of its schedule and keep the whole course of it."""
     course: list[dict[str, Any]] = []
     wall, cpu = time.perf_counter(), time.process_time()

@@ -4,7 +4,7 @@ It follows the "released program" column of the method's description step by ste
 is slowed down on purpose, nothing is restructured for speed. Dense features; a DataLoader over directed pairs; five
 forward passes a batch with both heads on each; layers, dropout, distributions and the optimiser as torch ships them.
 
-It takes the same `Graph` and `Config` as `gssc.train.bilevel.fit` and goes through the same Algorithm 1.
+It takes the same `Graph` and `ContrastConfig` as `gssc.train.bilevel.fit` and goes through the same Algorithm 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.distributions import RelaxedBernoulli
 from torch.utils.data import DataLoader
 
-from gssc.config import Config
+from gssc.config import ContrastConfig
 from gssc.graph import Graph
 
 
@@ -105,7 +105,7 @@ class Transcription:
         config: the settings the two sides share; ones that only make sense for the package are ignored.
     """
 
-    def __init__(self, graph: Graph, config: Config):
+    def __init__(self, graph: Graph, config: ContrastConfig):
         if graph.is_multilabel or graph.setting != "transductive":
             raise ValueError("the transcription knows transductive graphs with one class a node only")
         torch.set_num_threads(config.train.threads)

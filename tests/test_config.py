@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 import yaml
 
-from gssc.config import DEFAULT_MODEL, Config, parse_config, sections
+from gssc.config import DEFAULT_MODEL, ContrastConfig, parse_config, sections
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, config_for, preset_settings, recipe, recipe_file, recipe_names
 from gssc.settings import choices_of, read_settings
 
 ROOT = Path(__file__).parents[1]
-SECTIONS = sections(Config, DEFAULT_MODEL)
+SECTIONS = sections(ContrastConfig, DEFAULT_MODEL)
 
 
 def test_later_layers_win_and_the_rest_keeps_its_default() -> None:
     config = parse_config({"model": {"hidden": 64, "layers": 3}}, {"model": {"hidden": 32}})
     assert (config.model.hidden, config.model.layers) == (32, 3)
-    assert config.train == Config().train
+    assert config.train == ContrastConfig().train
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def literal_settings() -> list[str]:
 
 @pytest.mark.parametrize("place", literal_settings())
 def test_a_misspelt_choice_in_python_is_refused_by_name(place: str) -> None:
-    config, (section, name) = Config(), place.split(".")
+    config, (section, name) = ContrastConfig(), place.split(".")
     setattr(getattr(config, section), name, "typo")
     with pytest.raises(GsscError, match=rf"^{place} is 'typo'; (known are|did you mean) "):
         config.check()
@@ -74,7 +74,7 @@ def test_a_misspelt_choice_in_python_is_refused_by_name(place: str) -> None:
     ],
 )
 def test_wrong_settings_in_python_are_refused_by_name(place: str, value: object, message: str) -> None:
-    config = Config()
+    config = ContrastConfig()
     *section, name = place.split(".")
     setattr(getattr(config, section[0]) if section else config, name, value)
     with pytest.raises(GsscError) as caught:
@@ -84,7 +84,7 @@ def test_wrong_settings_in_python_are_refused_by_name(place: str, value: object,
 
 
 def test_settings_in_python_may_be_numbers_of_numpy_and_whole_numbers_for_floats() -> None:
-    config = Config()
+    config = ContrastConfig()
     config.model.hidden, config.train.lr, config.model.dropout = np.int64(8), np.float32(0.01), 0  # type: ignore[assignment]
     config.data.setting = "inductive"
     config.check()

@@ -21,11 +21,11 @@ from pathlib import Path
 import pytest
 
 from gssc.cli.main import main
-from gssc.config import DEFAULT_MODEL, Config, sections
+from gssc.config import DEFAULT_MODEL, ContrastConfig, sections
 from gssc.data import DATASETS
 from gssc.sparsify.registry import every_setting
 
-SECTIONS = {**sections(Config, DEFAULT_MODEL), "sparsifier": every_setting()}
+SECTIONS = {**sections(ContrastConfig, DEFAULT_MODEL), "sparsifier": every_setting()}
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -194,7 +194,7 @@ def test_module_map_names_every_module() -> None:
 
 def test_the_one_default_that_the_readme_tells_is_so() -> None:
     assert "`train.threads` is part of the settings and is 1\n" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert Config().train.threads == 1
+    assert ContrastConfig().train.threads == 1
 
 
 def load_tables():

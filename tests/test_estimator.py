@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gssc
 from gssc import DeployedModel, GSSCClassifier, GsscError
-from gssc.config import Config
+from gssc.config import ContrastConfig
 from gssc.deploy.export.card import card
 from gssc.deploy.export.source import read_source
 
@@ -278,7 +278,7 @@ def test_digits_with_five_labels_a_class_beat_an_mlp() -> None:
         ({"validation_fraction": 1.5}, "validation_fraction"),
         ({"normalize": "columns"}, "auto, standard, row or none"),
         ({"config": {"model": {"width": 3}}}, "unknown setting model.width"),
-        ({"config": Config()}, "config is a Config; give a dict"),
+        ({"config": ContrastConfig()}, "config is a ContrastConfig; give a dict"),
         ({"class_weight": {0: -1.0}}, "weights are numbers from 0 on"),
         ({"config": {"train": {"lr": -1.0}}}, "train.lr is -1"),
         ({"epochs": 0, "warmup_epochs": 0}, "nothing would be trained"),

@@ -29,7 +29,7 @@ ORDER = (
     {"run", "molecules", "model_selection", "estimator_parameters"},
     {"estimator"},
     {"evaluate", "audit"},
-    {"scoring", "serve"},
+    {"report", "reproduce", "serve", "scoring"},
     {"cli"},
     {"__main__"},
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gssc.config import Config, parse_config
+from gssc.config import ContrastConfig, parse_config
 from gssc.data import csbm
 from gssc.graph import Graph
 from gssc.result import Result, fit
@@ -15,7 +15,7 @@ from gssc.result import Result, fit
 GRAPH = csbm(nodes=60, classes=2, features=6, degree=4, per_class=6, signal=3.0)
 
 
-def quick(**train: object) -> Config:
+def quick(**train: object) -> ContrastConfig:
     config = parse_config(
         {
             "model": {"hidden": 8},
@@ -24,7 +24,7 @@ def quick(**train: object) -> Config:
             "consolidate": {"epochs": 2},
         }
     )
-    assert isinstance(config, Config)
+    assert isinstance(config, ContrastConfig)
     return config
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gssc import run_folder
-from gssc.config import Config, RunConfig, parse_config
+from gssc.config import ContrastConfig, RunConfig, parse_config
 from gssc.data import csbm
 from gssc.deploy import DeployedModel
 from gssc.deploy.export import export_run
@@ -35,7 +35,7 @@ def graph_file(tmp_path: Path) -> Path:
     return path
 
 
-def settings(graph_file: Path, **train: object) -> Config:
+def settings(graph_file: Path, **train: object) -> ContrastConfig:
     schedule = {"epochs": 6, "warmup_epochs": 4, "batch_size": 64, "normalize": "none", **train}
     return parse_config(
         {

@@ -9,13 +9,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from docstring_parser import parse
 
-from gssc.config import DEFAULT_MODEL, Config, parse_config, sections
+from gssc.config import DEFAULT_MODEL, ContrastConfig, parse_config, sections
 from gssc.data import DATASETS
 from gssc.recipes import PRESETS, preset_settings, recipe_names
 from gssc.settings import Limits, limits_of
 from gssc.sparsify.registry import SPARSIFIERS, every_setting
 
-SECTIONS = {**sections(Config, DEFAULT_MODEL), "sparsifier": every_setting()}
+SECTIONS = {**sections(ContrastConfig, DEFAULT_MODEL), "sparsifier": every_setting()}
 
 
 def settings(section: str) -> str:
@@ -51,7 +51,7 @@ def presets() -> str:
     """The options in which the presets differ."""
     configs = {name: parse_config(preset_settings(name)).to_dict() for name in PRESETS}
     rows = []
-    for section, kind in sections(Config, DEFAULT_MODEL).items():
+    for section, kind in sections(ContrastConfig, DEFAULT_MODEL).items():
         for option in fields(kind):  # type: ignore[arg-type]
             values = [configs[name][section][option.name] for name in PRESETS]
             if any(value != values[0] for value in values):

@@ -9,19 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gssc.config import Config
     from gssc.data import load_dataset
     from gssc.deploy import DeployedModel
     from gssc.errors import GsscError
     from gssc.estimator import GSSCClassifier
     from gssc.graph import Graph
+    from gssc.learner.settings import Config
     from gssc.result import Result, fit
     from gssc.run import Run
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Config": "gssc.config",
+    "Config": "gssc.learner.settings",
     "DeployedModel": "gssc.deploy",
     "GSSCClassifier": "gssc.estimator",
     "Graph": "gssc.graph",

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from gssc.models.str_contrast import STRContrastSettings
 
-DEFAULT_MODEL = "str_contrast"
+PAIR_MODEL = "str_contrast"  # trained by Algorithm 1 on pairs
+DEFAULT_MODEL = "gssc"  # when none is named
 
 
 @dataclass
@@ -77,7 +78,7 @@ class RunConfig:
 
     def _name(self, section: str) -> str:
         name = getattr(getattr(self, section), "name", None)
-        return name if isinstance(name, str) else {"model": DEFAULT_MODEL, "sparsifier": "none"}[section]
+        return name if isinstance(name, str) else {"model": PAIR_MODEL, "sparsifier": "none"}[section]
 
     @property
     def total_epochs(self) -> int:
@@ -99,17 +100,17 @@ class RunConfig:
 
 
 @dataclass
-class Config(RunConfig):
+class ContrastConfig(RunConfig):
     """All settings of one run of GSSC.
 
     Example:
-        >>> config = Config()
+        >>> config = ContrastConfig()
         >>> config.train.seed = 3
         >>> parse_config(config.to_dict()) == config
         True
     """
 
-    model: STRContrastSettings = field(default_factory=lambda: _settings_of_model(DEFAULT_MODEL)())
+    model: STRContrastSettings = field(default_factory=lambda: _settings_of_model(PAIR_MODEL)())
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     sparsifier: Any = field(default_factory=lambda: _settings_of_sparsifier("str_sparse")())
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -164,8 +165,8 @@ def _plain(value: Any) -> Any:
 
 def config_class(model: str) -> type[RunConfig]:
     """The class of settings of a model's training."""
-    if model == DEFAULT_MODEL:
-        return Config
+    if model == PAIR_MODEL:
+        return ContrastConfig
     from gssc.train.registry import training_class  # needs torch
 
     found: type[RunConfig] = training_class(model).Settings

@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from scipy.special import softmax
 
 from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
-from gssc.config import Config, parse_config
+from gssc.config import parse_config
+from gssc.data.edges import as_edges
 from gssc.data.neighbours import nearest_neighbour_edges
-from gssc.data.plain_table import Scaling, encode_labels, held_out, is_empty, is_marked_unknown
+from gssc.data.plain_table import Scaling, encode_labels, is_empty, is_marked_unknown
 from gssc.deploy import DeployedModel
 from gssc.deploy.forward import in_double
 from gssc.errors import GsscError
 from gssc.estimator_parameters import as_json, check_parameters, from_json
 from gssc.extras import require
+from gssc.features import scaling_of
 from gssc.graph import Graph
+from gssc.learner.learner import LearnerTraining
+from gssc.learner.settings import Config
 from gssc.model_selection import warn_if_unknown_rows_are_scored
-from gssc.train.bilevel import BilevelTraining
 
 require("sklearn", extra="data")
 
@@ -45,30 +47,19 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     """Semi-supervised classifier that learns from a graph over the rows and predicts from a row alone.
 
     Without edges, every row is joined to its nearest neighbours, so plain tables with a few labels work as they are.
-    The method is GSSC (Wu, Lin, Zhao, Tan, Li: Graph Structure Self-Contrasting); see :class:`gssc.config.Config`.
+    The method is GSSC (Wu, Lin, Zhao, Tan, Li: Graph Structure Self-Contrasting); see
+    :class:`~gssc.learner.learner.LearnerTraining`.
 
     Args:
-        hidden: width of every hidden layer.
-        layers: number of hidden layers.
-        dropout: share of hidden units dropped in training.
-        epochs: epochs of alternating updates of classifier and sparsifier.
-        warmup_epochs: epochs before the sparsifier takes part.
-        consolidate_epochs: cheap epochs at the end, towards what recent epochs and the neighbours of a row agree on.
-        batch_size: edges a batch; an epoch has 20 batches at most.
-        learning_rate: of the classifier.
         n_neighbors: neighbours of a row when no edges are given.
         normalize: ``standard`` puts columns on one scale, ``row`` divides rows by their sums, ``none`` does neither;
-            ``auto`` is ``row`` for sparse tables without negative values, else ``standard``. The trained model takes
-            rows as they come: the scaling is part of it.
-        validation_fraction: share of the labelled rows of each class that calibration and early stopping look at
-            and training does not, to the nearest whole number: with 0.1, a class of up to five labels spares none. 0
-            trains on all labels; then there is neither.
-        early_stopping: end a phase when validation accuracy has not risen for ``patience`` epochs.
-        patience: see there.
-        calibrate: divide logits by a temperature fitted on the validation rows. Classes do not change.
-        class_weight: None, ``balanced``, or a weight a class by its label.
-        config: settings of :class:`gssc.config.Config` as a nested dict, such as ``{"sparsifier": {"alpha": 0.2}}``;
-            they go before the parameters above. Seed, threads and row normalisation stay with the parameters.
+            ``auto`` decides by the data. The trained model takes rows as they come: the scaling is part of it.
+        class_weight: None, ``balanced``, or a weight per class by its label. Balanced, every class counts alike in
+            training and in what is chosen, however few labels it has.
+        max_rows: without edges, at most this many rows take part in training, all labelled ones among them; the others
+            are drawn at random. It bounds time and memory on large tables.
+        config: settings of :class:`gssc.Config` as a nested dict, such as ``{"teachers": {"rounds": 1}}``. Seed,
+            threads, scaling and class weights stay with the parameters.
         random_state: seed or generator; with a seed, the same table gives the same model.
         n_jobs: threads of the matrix products; None is one, -1 as many as there are processors.
         verbose: show a progress bar on standard error.
@@ -95,53 +86,35 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     def __init__(
         self,
-        hidden: int = 64,
-        layers: int = 2,
-        dropout: float = 0.5,
-        epochs: int = 20,
-        warmup_epochs: int = 10,
-        consolidate_epochs: int = 60,
-        batch_size: int = 512,
-        learning_rate: float = 0.01,
         n_neighbors: int = 8,
         normalize: Literal["auto", "standard", "row", "none"] = "auto",
-        validation_fraction: float = 0.1,
-        early_stopping: bool = False,
-        patience: int = 20,
-        calibrate: bool = True,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+        max_rows: int = 20_000,
         config: dict[str, dict[str, Any]] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ):
-        self.hidden = hidden
-        self.layers = layers
-        self.dropout = dropout
-        self.epochs = epochs
-        self.warmup_epochs = warmup_epochs
-        self.consolidate_epochs = consolidate_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
         self.n_neighbors = n_neighbors
         self.normalize = normalize
-        self.validation_fraction = validation_fraction
-        self.early_stopping = early_stopping
-        self.patience = patience
-        self.calibrate = calibrate
         self.class_weight = class_weight
+        self.max_rows = max_rows
         self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, edge_index: Any = None) -> GSSCClassifier:
+    def fit(self, X: Any, y: Any, edge_index: Any = None, validation: Any = None) -> GSSCClassifier:
         """Learn from rows, the labels of some of them, and edges between them.
 
         Args:
             X: [N, d] numbers: array, SciPy sparse or DataFrame.
             y: [N] labels. Unknown: -1 (but -1 and 1 alone are two classes), None, NaN or "".
-            edge_index: [2, E] row numbers, in any direction and repetition; left out, nearest neighbours are found.
+            edge_index: edges between rows: [2, E] row numbers, in any direction and repetition, or anything else that
+                :func:`gssc.data.edges.as_edges` takes, such as a SciPy adjacency. Left out, nearest neighbours are
+                found.
+            validation: row numbers, or a mask, of labelled rows that choose and calibrate and are not learned from.
+                Left out, cross-validation over all labels chooses.
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -151,24 +124,27 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         warn_if_unknown_rows_are_scored()
         with _as_value_error():
             check_parameters(self.get_params(deep=False))
-            return self._fit(X, y, edge_index)
+            return self._fit(X, y, edge_index, validation)
 
-    def _fit(self, features: Any, y: np.ndarray, edge_index: Any) -> GSSCClassifier:
+    def _fit(self, features: Any, y: np.ndarray, edge_index: Any, validation: Any) -> GSSCClassifier:
         rng = check_random_state(self.random_state)
         codes = self._learn_classes(y)
-        scaling = Scaling.of(features, self.normalize)
-        far = scaling.far_column()
-        if far is not None:
-            warnings.warn(
-                f"column {self._column(far)} lies far from zero for its spread, and single precision blurs it: "
-                "take its mean off first",
-                stacklevel=4,
-            )
-        scaled = scaling.applied(features)
-        self.edge_index_ = self._edges(scaling, scaled) if edge_index is None else np.asarray(edge_index)
-        graph = self._graph(scaled, codes, rng)
-        training = self._train(graph, self._settings(scaling, rng))
-        self._keep(training, scaling, features, codes)
+        scaling = scaling_of(features, self.normalize)
+        self._warn_of_far_columns(scaling)
+        rows = np.arange(len(codes))
+        if edge_index is None:
+            rows = self._rows(codes, rng)
+            scaled = scaling.applied(features[rows])
+            count = min(self.n_neighbors, len(rows) - 1)
+            edges = nearest_neighbour_edges(scaling.for_neighbours(scaled), count)
+            self.edge_index_ = rows[edges]
+        else:
+            edges, _ = as_edges(edge_index, None, len(codes))
+            self.edge_index_ = edges
+        graph = self._graph(features[rows] if len(rows) < len(codes) else features, edges, codes[rows])
+        graph = self._split(graph, rows, len(codes), validation)
+        training = self._train(graph, self._settings(rng))
+        self._keep(training, rows, features, codes)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -253,50 +229,61 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             )
         return codes
 
-    def _edges(self, scaling: Scaling, scaled: Any) -> np.ndarray:
-        return nearest_neighbour_edges(scaling.for_neighbours(scaled), min(self.n_neighbors, scaled.shape[0] - 1))
+    def _warn_of_far_columns(self, scaling: Scaling) -> None:
+        far = scaling.far_column()
+        if far is not None:
+            warnings.warn(
+                f"column {self._column(far)} lies far from zero for its spread, and single precision blurs it: "
+                "subtract its mean first",
+                stacklevel=5,
+            )
 
-    def _graph(self, scaled: Any, codes: np.ndarray, rng: np.random.RandomState) -> Graph:
-        needed = self.calibrate or self.early_stopping
-        val = held_out(codes, self.validation_fraction if needed else 0.0, rng)
+    def _rows(self, codes: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        """Rows that take part in training: all that are labelled, and others as far as ``max_rows`` allows."""
+        labelled, others = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+        room = max(self.max_rows - len(labelled), 0)
+        if len(others) <= room:
+            return np.arange(len(codes))
+        return np.sort(np.concatenate([labelled, rng.choice(others, room, replace=False)]))
+
+    def _graph(self, features: Any, edges: np.ndarray, codes: np.ndarray) -> Graph:
         return Graph(
-            scaled,
-            self.edge_index_,
+            features,
+            edges,
             codes,
-            train=np.setdiff1d(np.flatnonzero(codes >= 0), val),
-            val=val,
+            train=np.flatnonzero(codes >= 0),
             name="table",
+            setting="inductive",  # the model is for rows that fit does not see
             class_names=tuple(str(label) for label in self.classes_),
             feature_names=getattr(self, "feature_names_in_", None),
         )
 
-    def _settings(self, scaling: Scaling, rng: np.random.RandomState) -> Config:
-        """The parameters as a Config: what suits small tables, under what the user says."""
-        config = Config()
-        config.model.hidden, config.model.layers, config.model.dropout = self.hidden, self.layers, float(self.dropout)
-        config.model.mix_by = "vector"
-        config.sparsifier.hidden, config.sparsifier.pretrain_epochs = self.hidden, 50
-        config.train.epochs, config.train.warmup_epochs = self.epochs, self.warmup_epochs
-        config.consolidate.epochs = self.consolidate_epochs
-        config.train.batch_size, config.train.max_batches = self.batch_size, 20
-        config.train.lr = float(self.learning_rate)
-        config.train.patience = self.patience if self.early_stopping else 10**9
-        if self.config:
-            parsed = parse_config(config.to_dict(), self.config)
-            if not isinstance(parsed, Config):
-                raise GsscError(
-                    f"config names the model {parsed.model.name}; this classifier trains {config.model.name}"
-                )
-            config = parsed
-        config.train.normalize = scaling.normalize
-        config.train.seed = int(rng.randint(2**31 - 1))
+    def _split(self, graph: Graph, rows: np.ndarray, count: int, validation: Any) -> Graph:
+        """The graph with the rows of ``validation`` set apart."""
+        if validation is None:
+            return graph
+        chosen = np.asarray(validation)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        if chosen.size and not (
+            chosen.ndim == 1 and chosen.dtype.kind in "iu" and 0 <= chosen.min() <= chosen.max() < count
+        ):
+            raise GsscError(f"validation must be a mask or numbers of rows, from 0 to {count - 1}")
+        val = np.flatnonzero(np.isin(rows, chosen))
+        return graph.with_(train=np.setdiff1d(graph.train, val), val=val)
+
+    def _settings(self, rng: np.random.RandomState) -> Config:
+        """The parameters as settings."""
+        config = parse_config(self.config or {})
+        if not isinstance(config, Config):
+            raise GsscError(f"config names the model {config.model.name}; this classifier trains {Config().model.name}")
+        config.train.normalize = self.normalize
+        config.train.seed = _seed(self.random_state, rng)
         config.train.threads = effective_n_jobs(self.n_jobs)
         config.check()
         return config
 
-    def _train(self, graph: Graph, config: Config) -> BilevelTraining:
-        training = BilevelTraining(graph, config)
-        training.class_weight = self._class_weight(graph.labels[graph.train])
+    def _train(self, graph: Graph, config: Config) -> LearnerTraining:
+        training = LearnerTraining(graph, config, self._class_weight(graph.labels[graph.train]))
         self.history_ = []
         with _progress(config.total_epochs if self.verbose else 0) as advance:
             for record in training.epochs():
@@ -304,27 +291,29 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
                 advance(record.epoch + 1)
         return training
 
-    def _class_weight(self, labels: np.ndarray) -> torch.Tensor | None:
+    def _class_weight(self, labels: np.ndarray) -> np.ndarray | None:
         """Weights of the classes, such that they are one on average over the labelled rows."""
         if self.class_weight is None:
             return None
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
         if not ((weights >= 0).all() and weights[labels].any()):
             raise GsscError(f"class_weight is {self.class_weight!r}; weights are numbers from 0 on, and not all 0")
-        return torch.from_numpy(weights / weights[labels].mean()).float()
+        return np.asarray(weights / weights[labels].mean())
 
-    def _keep(self, training: BilevelTraining, scaling: Scaling, features: Any, codes: np.ndarray) -> None:
+    def _keep(self, training: LearnerTraining, rows: np.ndarray, features: Any, codes: np.ndarray) -> None:
         """Everything there is to know once training has ended."""
-        model = training.deployed()
-        self.model_ = replace(model, layers=[scaling.folded(model.layers[0]), *model.layers[1:]])
-        self.edge_keep_probability_ = _by_column(training, self.edge_index_, features.shape[0])
+        self.model_ = training.deployed()
+        self.choices_ = dict(training.choices)
+        self.edge_keep_probability_ = _by_column(training, rows, self.edge_index_, features.shape[0])
         logits = in_double(self.model_, features, len(self.model_.layers))
-        self._calibrate(logits[training.graph.val], codes[training.graph.val])
-        self.model_.metadata = self._facts(training, scaling)
+        val = rows[training.graph.val]
+        self._calibrate(logits[val], codes[val])
+        self.model_.metadata = self._facts(training)
         self.transduction_ = self.classes_[np.where(codes >= 0, codes, logits.argmax(axis=1))]
 
     def _calibrate(self, logits: np.ndarray, labels: np.ndarray) -> None:
-        temperature = fit_temperature(logits, labels, PRIOR_ROWS) if self.calibrate else 1.0
+        """By validation rows; without any, the student learned probabilities that cross-validation calibrated."""
+        temperature = fit_temperature(logits, labels, PRIOR_ROWS)
         self.model_ = replace(self.model_, temperature=temperature)
         self.calibration_ = {
             "temperature": temperature,
@@ -333,20 +322,18 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             "error_after": expected_calibration_error(softmax(logits / temperature, axis=1), labels),
         }
 
-    def _facts(self, training: BilevelTraining, scaling: Scaling) -> dict[str, Any]:
+    def _facts(self, training: LearnerTraining) -> dict[str, Any]:
         """What the model card tells of it."""
         graph, best = training.graph, training.best.record
         return {
             "dataset": "table",
-            "split": f"{len(graph.val):,} labelled rows held out for calibration"
-            if len(graph.val)
-            else "none held out",
-            "setting": "transductive",
+            "split": f"{len(graph.val):,} labelled rows for validation" if len(graph.val) else "cross-validation",
+            "setting": graph.setting,
             "training_labels": len(graph.train),
             "seed": training.config.train.seed,
             "val_score": best.val_score if best is not None and len(graph.val) else None,
             "calibration": self.calibration_ if len(graph.val) else None,
-            "scales_columns": scaling.scale is not None,
+            "choices": self.choices_,
         }
 
     # What prediction consists of --------------------------------------------------------------------------------
@@ -360,12 +347,19 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return repr(self.feature_names_in_[number]) if hasattr(self, "feature_names_in_") else str(number)
 
 
-def _by_column(training: BilevelTraining, edge_index: np.ndarray, nodes: int) -> np.ndarray:
+def _seed(random_state: Any, rng: np.random.RandomState) -> int:
+    """The seed itself, so that the same seed gives the same model as on the command line; else one drawn."""
+    whole = isinstance(random_state, int | np.integer)
+    return int(random_state) if whole else int(rng.randint(2**31 - 1))
+
+
+def _by_column(training: LearnerTraining, rows: np.ndarray, edge_index: np.ndarray, nodes: int) -> np.ndarray:
     """Keep probability of every column of an edge list as the user gave it.
 
-    The graph holds each edge once; a sparsifier may rule edges out (they are trusted by 0) or propose others.
+    The graph holds each edge once.
     """
     edges, known = training.edge_trust()
+    edges = rows[edges]
     ends, seen = np.sort(edge_index.astype(np.int64), axis=0), np.sort(edges, axis=0)
     wanted, keys = ends[0] * nodes + ends[1], seen[0] * nodes + seen[1]
     order = np.argsort(keys)

@@ -9,12 +9,7 @@ import numpy as np
 
 from gssc.errors import GsscError
 
-# The least and the greatest value of every number among the parameters, whole numbers first.
-WHOLE = {
-    **{"hidden": 1, "layers": 1, "batch_size": 1, "patience": 1, "n_neighbors": 1},
-    **{"epochs": 0, "warmup_epochs": 0, "consolidate_epochs": 0},
-}
-REAL = {"dropout": (0, 0.99), "learning_rate": (0, float("inf")), "validation_fraction": (0, 0.9)}
+WHOLE = {"n_neighbors": 1, "max_rows": 2}  # the least value of each whole number
 
 
 def check_parameters(parameters: dict[str, Any]) -> None:
@@ -23,11 +18,6 @@ def check_parameters(parameters: dict[str, Any]) -> None:
         value = parameters[name]
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise GsscError(f"{name} is {value!r}; it must be a whole number, at least {least}")
-    for name, (low, high) in REAL.items():
-        value = parameters[name]
-        if not isinstance(value, int | float | np.number) or not low <= value <= high:
-            limit = f"at least {low}" if high == float("inf") else f"between {low} and {high}"
-            raise GsscError(f"{name} is {value!r}; it must be a number, {limit}")
     config, normalize = parameters["config"], parameters["normalize"]
     if not (config is None or isinstance(config, dict)):
         raise GsscError(f"config is a {type(config).__name__}; give a dict of sections, as Config.to_dict() does")

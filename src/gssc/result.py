@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from scipy.special import softmax
 
 from gssc.calibration import GREATEST, LEAST, PRIOR_ROWS, expected_calibration_error, fit_temperature
-from gssc.config import Config, RunConfig
+from gssc.config import RunConfig, parse_config
 from gssc.deploy import DeployedModel
 from gssc.features import column_spread, some_rows
 from gssc.graph import Graph
@@ -177,14 +177,15 @@ def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch
             models and of published data sets.
         on_epoch: called with the record of every epoch.
 
+    >>> from gssc import Config
     >>> from gssc.data import load_dataset
     >>> config = Config()
-    >>> config.train.warmup_epochs = config.train.epochs = config.sparsifier.pretrain_epochs = 2
+    >>> config.teachers.pair_epochs = config.teachers.rounds = 2
     >>> result = fit(load_dataset("csbm", nodes=60, degree=4), config)
     >>> result.deployed().predict(result.graph.features).shape
     (60,)
     """
-    training: Training = make_training(graph, config or Config())
+    training: Training = make_training(graph, config or parse_config())
     history = []
     for record in training.epochs():
         history.append(record)

@@ -26,7 +26,7 @@ import numpy as np
 import yaml
 
 from gssc import run_folder
-from gssc.config import Config, DataConfig, RunConfig, parse_config
+from gssc.config import DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
 from gssc.data.splits import make_split
 from gssc.errors import GsscError
@@ -74,7 +74,7 @@ class Run:
 
     Args:
         folder: where everything goes.
-        config: all settings; the defaults of GSSC if left out.
+        config: all settings; the defaults if left out.
         graph: the graph to train on, in place of what ``config.data`` names. To resume such a run, give it again.
         overwrite: replace a run that is already in the folder, once this one is finished.
         resume: take up the run that is in the folder; starts one where there is none.
@@ -96,7 +96,7 @@ class Run:
     ):
         if overwrite and resume:
             raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
-        self.folder, self.config = Path(folder), (config or Config()).plain()
+        self.folder, self.config = Path(folder), (config or parse_config()).plain()
         self._look(overwrite or resume)
         self.graph = self._graph(graph, data_root)
         self.training: Training = make_training(self.graph, self.config)

@@ -23,7 +23,6 @@ class TrainConfig:
         lr: learning rate of the classifier.
         mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
         weight_decay: L2 penalty of the classifier.
-        schedule: ``constant``, or ``cosine`` down to a hundredth over all epochs.
         average: decay of the running average of the weights, per step, that predicts and is deployed; 0 uses the
             weights as they are.
         patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
@@ -45,7 +44,6 @@ class TrainConfig:
     lr: float = setting(0.01, low=0)
     mix_lr: float = setting(1e-4, low=0)
     weight_decay: float = setting(5e-4, low=0)
-    schedule: Literal["constant", "cosine"] = "constant"
     average: float = setting(0.0, low=0, high=0.99999)
     patience: int = setting(50, low=1)
     select: Literal["accuracy", "loss"] = "accuracy"
@@ -71,7 +69,6 @@ class ObjectiveConfig:
         class_weights: ``endpoints`` weighs a class by labelled nodes / labelled edge endpoints; ``none`` is plain.
         center_weight: weight of the extra step per epoch that pulls, per class, the mean logits of labelled nodes
             and of nodes predicted as that class together; 0 leaves the step out (text).
-        center_nodes: at most this many nodes take part in that step, so that it never needs the whole graph.
     """
 
     smoothness_weight: float = setting(1.0, low=0)
@@ -80,7 +77,6 @@ class ObjectiveConfig:
     bounded: bool = True
     class_weights: Literal["endpoints", "none"] = "endpoints"
     center_weight: float = setting(1.0, low=0)
-    center_nodes: int = setting(4096, low=2)
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from gssc.config import Config
+from gssc.config import ContrastConfig
 from gssc.deploy import DeployedModel
 from gssc.graph import Graph
 
@@ -56,7 +56,7 @@ def make_run(tmp_path: Path):
         folder = tmp_path / "run"
         judge.save(folder)
         graph.save(tmp_path / "graph.npz")
-        config = Config()
+        config = ContrastConfig()
         config.data.graph = str(tmp_path / "graph.npz")
         (folder / "config.yaml").write_text(yaml.safe_dump(config.to_dict()))
         keep = np.full(graph.num_edges, 0.9) if keep is None else keep

@@ -3,7 +3,7 @@ import pytest
 import torch
 from transcription import EdgeSampler, Transcription
 
-from gssc.config import Config, parse_config
+from gssc.config import ContrastConfig, parse_config
 from gssc.data import load_dataset
 from gssc.graph import Graph
 from gssc.recipes import preset_settings
@@ -16,7 +16,7 @@ def graph() -> Graph:
 
 
 @pytest.fixture
-def config() -> Config:
+def config() -> ContrastConfig:
     config = parse_config(preset_settings("reference"))
     config.model.hidden = config.sparsifier.hidden = 16
     config.train.batch_size = 64

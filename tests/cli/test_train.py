@@ -238,7 +238,7 @@ def test_a_rival_is_a_run_too(gssc, graph_file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--model", "gnc"), "did you mean 'gcn'"),
+        (("--model", "gcnn"), "did you mean 'gcn'"),
         (("--model", "gcn", "--model.mix_by", "off"), "mix_by"),
         (("--model", "gcn", "--consolidate.epochs", "3"), "consolidate"),
         (("--model", "mlp", "--sparsifier.name", "drop_edge"), "never looks at edges"),

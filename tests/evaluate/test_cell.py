@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import gssc.evaluate.code_version as code_version_module
-from gssc.config import Config
+from gssc.config import ContrastConfig
 from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.evaluate.cell import Cell, cells, key_of
@@ -106,7 +106,7 @@ def test_comments_docstrings_and_annotations_are_not_code(tmp_path):
 
 
 def test_only_what_was_typed_is_part_of_the_settings():
-    cell, default = Cell("str_contrast", "str_sparse", "cora"), Config().sparsifier.score
+    cell, default = Cell("str_contrast", "str_sparse", "cora"), ContrastConfig().sparsifier.score
     assert cell.settings({})["sparsifier"]["score"] == "dot" != default
     assert cell.settings({"score": default})["sparsifier"]["score"] == default
     with pytest.raises(GsscError, match="sparsifier.alpha is 7"):

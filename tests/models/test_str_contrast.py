@@ -205,13 +205,13 @@ def test_what_gives_beta_learns_at_a_rate_of_its_own(mix_by: str, rates: list[fl
 # Roles ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("head_blocks", "mix_at", "norm_over"), list(product(HEADS, MIX_AT, ("role", "batch"))))
+@pytest.mark.parametrize(("head_blocks", "mix_at"), list(product(HEADS, MIX_AT)))
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("negatives", ["uniform", "degree", "in_batch", "none"])
 def test_every_architecture_gives_every_logit_the_losses_need(
-    head_blocks: str, mix_at: str, norm_over: str, layers: int, negatives: str
+    head_blocks: str, mix_at: str, layers: int, negatives: str
 ):
-    config = replace(SMALL, head_blocks=head_blocks, mix_at=mix_at, norm_over=norm_over, layers=layers, dropout=0.5)
+    config = replace(SMALL, head_blocks=head_blocks, mix_at=mix_at, layers=layers, dropout=0.5)
     model, batch = a_model(config), a_batch(negatives)
     out = compared(model, batch)
     assert out.endpoints.shape == out.mixed.shape == (2, 10, CLASSES)
@@ -258,19 +258,13 @@ def test_each_role_is_normalised_on_its_own():
     normed = Block(6, no_activation, rng())(groups)
     assert torch.allclose(normed.mean(1), torch.zeros(3, 6), atol=1e-5)
     assert torch.allclose(normed.var(1, unbiased=False), torch.ones(3, 6), atol=1e-2)
-    together = Block(6, replace(no_activation, norm_over="batch"), rng())(groups)
-    assert torch.allclose(together.mean((0, 1)), torch.zeros(6), atol=1e-5)
-    assert together[1].var() > 2 * together[0].var()
 
 
-@pytest.mark.parametrize("norm_over", ["role", "batch"])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 @pytest.mark.parametrize("activation", ["leaky_relu", "relu"])
 @pytest.mark.parametrize("block", ["norm_first", "activation_first"])
-def test_the_written_out_block_is_pytorchs_own_forward_and_backward(
-    block: str, activation: str, rate: float, norm_over: str
-):
-    config = replace(SMALL, block=block, activation=activation, dropout=rate, norm_over=norm_over)
+def test_the_written_out_block_is_pytorchs_own_forward_and_backward(block: str, activation: str, rate: float):
+    config = replace(SMALL, block=block, activation=activation, dropout=rate)
     generator = torch.Generator().manual_seed(0)
     part = Block(4, config, rng())
     with torch.no_grad():
@@ -285,7 +279,7 @@ def test_the_written_out_block_is_pytorchs_own_forward_and_backward(
     def reference(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
         if block == "activation_first":
             x = activate(x)
-        groups = [x.flatten(0, 1)] if norm_over == "batch" else list(x)
+        groups = list(x)
         x = torch.cat([F.batch_norm(rows, None, None, scale, shift, True) for rows in groups]).view(3, 7, 4)
         if block == "norm_first":
             x = activate(x)
@@ -421,10 +415,9 @@ def test_a_block_cannot_go_back_twice_over_arrays_it_has_used_up():
 # The plain path --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("norm_over", ["role", "batch"])
 @pytest.mark.parametrize("block", ["norm_first", "activation_first"])
-def test_the_plain_path_computes_what_the_fast_one_does(block: str, norm_over: str) -> None:
-    config = STRContrastSettings(hidden=6, dropout=0.5, block=block, norm_over=norm_over)  # type: ignore[arg-type]
+def test_the_plain_path_computes_what_the_fast_one_does(block: str) -> None:
+    config = STRContrastSettings(hidden=6, dropout=0.5, block=block)  # type: ignore[arg-type]
     batch, found = a_batch(), []
     for plain in (False, True):
         torch.manual_seed(0)

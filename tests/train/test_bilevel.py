@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from gssc.config import Config
+from gssc.config import ContrastConfig
 from gssc.data import csbm
 from gssc.errors import GsscError
 from gssc.features import SparseRows
@@ -24,7 +24,7 @@ from gssc.sparsify.relaxed import sample_edges
 from gssc.train import losses
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
-from gssc.train.optimize import descend
+from gssc.train.optimize import descend, falling
 from gssc.train.training import training_labels
 
 GRAPH = csbm(nodes=40, classes=2, features=6, degree=4, per_class=6, signal=3.0)
@@ -38,9 +38,9 @@ HAND_MADE = Graph(
 )
 
 
-def settings(**changes: Any) -> Config:
+def settings(**changes: Any) -> ContrastConfig:
     """Tiny defaults; a change is written section__name=value."""
-    config = Config()
+    config = ContrastConfig()
     config.model.hidden = config.sparsifier.hidden = 8
     config.sparsifier.pretrain_epochs = 2
     config.train.warmup_epochs = config.train.epochs = 2
@@ -70,7 +70,7 @@ def finite(training: BilevelTraining | Result) -> bool:
     return all(bool(value.isfinite().all()) for value in weights(training).values())
 
 
-def finished(graph: Graph, config: Config) -> BilevelTraining:
+def finished(graph: Graph, config: ContrastConfig) -> BilevelTraining:
     training = BilevelTraining(graph, config)
     for _ in training.epochs():
         pass
@@ -235,7 +235,7 @@ def test_without_a_sparsifier_it_is_never_touched():
 @pytest.mark.parametrize("block", ["norm_first", "activation_first"])
 @pytest.mark.parametrize("activation", ["leaky_relu", "relu"])
 def test_every_architecture_trains(activation: str, block: str, mix_by: str):
-    for head_blocks, norm_over, mix_at in product(("separate", "shared"), ("role", "batch"), ("first", "last")):
+    for head_blocks, mix_at in product(("separate", "shared"), ("first", "last")):
         config = settings(train__warmup_epochs=1, train__epochs=1, sparsifier__pretrain_epochs=1)
         config.model = replace(
             config.model,
@@ -243,7 +243,6 @@ def test_every_architecture_trains(activation: str, block: str, mix_by: str):
             block=block,
             mix_by=mix_by,
             head_blocks=head_blocks,
-            norm_over=norm_over,
             mix_at=mix_at,
             layers=1 if block == "norm_first" and mix_by == "off" else 2,
         )
@@ -259,7 +258,6 @@ def test_every_objective_trains(negatives: str, objective: str, noise: str):
     config = settings(
         train__epochs=2,
         train__warmup_epochs=0,
-        train__schedule="cosine",
         objective__negatives=negatives,
         objective__bounded=objective != "share",
         sparsifier__objective=objective,
@@ -327,13 +325,11 @@ def test_patience_ends_warm_up_first_and_then_the_run():
     assert training.phase == "consolidate"
 
 
-def test_cosine_goes_down_to_a_hundredth():
-    training = BilevelTraining(GRAPH, settings(train__schedule="cosine", train__warmup_epochs=0, train__epochs=1000))
-    rates = []
-    for training.epoch in (0, 500, 1000):
-        training.update_classifier(np.arange(4))
-        rates.append(training.optimizer.param_groups[0]["lr"])
-    assert rates == pytest.approx([0.01, 0.01 * (0.01 + 0.99 / 2), 0.0001])
+def test_the_learning_rate_falls_in_the_last_phase_alone():
+    training = BilevelTraining(GRAPH, settings(train__warmup_epochs=1, train__epochs=1, consolidate__epochs=3))
+    rates = [training.optimizer.param_groups[0]["lr"] for _ in training.epochs()]
+    assert rates == pytest.approx([0.01, 0.01, 0.01, *(0.01 * falling(progress) for progress in (1 / 3, 2 / 3))])
+    assert falling(1.0) == pytest.approx(0.01)
 
 
 def test_fit_returns_the_epoch_validation_liked_best():
@@ -355,8 +351,9 @@ def test_what_is_deployed_is_what_was_judged(normalize: str):
     assert np.allclose(deployed.logits(graph.features), run.scores, atol=1e-5)
 
 
-def test_center_step_takes_no_more_nodes_than_it_says(monkeypatch: pytest.MonkeyPatch):
-    training = BilevelTraining(GRAPH, settings(objective__center_nodes=8))
+def test_center_step_takes_no_more_nodes_than_it_may(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gssc.train.bilevel.CENTER_NODES", 8)
+    training = BilevelTraining(GRAPH, settings())
     sizes = []
     plain = training.model.forward
     monkeypatch.setattr(
@@ -394,9 +391,7 @@ def test_the_result_depends_on_no_global_generator():
 @pytest.mark.parametrize("mix_by", ["own_net", "random"])
 @pytest.mark.parametrize("stop_after", [1, 3, 4, 6])
 def test_a_run_taken_up_from_its_checkpoint_ends_at_the_same_weights(tmp_path: Path, stop_after: int, mix_by: str):
-    config = settings(
-        train__warmup_epochs=3, train__epochs=4, train__batch_size=32, train__schedule="cosine", model__mix_by=mix_by
-    )
+    config = settings(train__warmup_epochs=3, train__epochs=4, train__batch_size=32, model__mix_by=mix_by)
     straight = BilevelTraining(GRAPH, config)
     expected = [replace(record, seconds=0) for record in straight.epochs()]
 
@@ -413,7 +408,7 @@ def test_a_run_taken_up_from_its_checkpoint_ends_at_the_same_weights(tmp_path: P
     assert identical(weights(resumed), weights(straight))
 
 
-def replace_seed(config: Config) -> Config:
+def replace_seed(config: ContrastConfig) -> ContrastConfig:
     """The same settings from another start: everything must come from the checkpoint, nothing from the seed."""
     return replace(config, train=replace(config.train, seed=config.train.seed + 1))
 
@@ -643,7 +638,7 @@ def test_large_features_do_not_break_the_sparsifier():
 def test_features_around_zero_survive_the_default_normalisation():
     """Standardised features sum to nearly nothing; dividing by that sum blows some rows up and turns others round."""
     graph = csbm(nodes=80, classes=2, features=32, degree=4, per_class=6, signal=3.0)
-    training = BilevelTraining(graph, settings(train__normalize=Config().train.normalize))
+    training = BilevelTraining(graph, settings(train__normalize=ContrastConfig().train.normalize))
     rows = training.table.all()
     assert rows.abs().max() <= graph.features.max() + 1e-6
     assert ((rows * torch.from_numpy(graph.features)).sum(1) > 0).all()

@@ -18,7 +18,7 @@ from gssc.learner.best import BestStudent
 from gssc.learner.faculty import FEW, Faculty
 from gssc.learner.jury import TINY, Jury
 from gssc.learner.pool import Pool
-from gssc.learner.settings import LearnerConfig
+from gssc.learner.settings import Config
 from gssc.learner.student import StudentTraining
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.train.bilevel import BilevelTraining
@@ -48,17 +48,18 @@ class LearnerTraining(Training):
     Args:
         graph: the problem, with one class per node.
         config: all settings.
+        class_weight: weight of each class, [C], in place of what the settings say.
     """
 
-    Settings = LearnerConfig
-    config: LearnerConfig
+    Settings = Config
+    config: Config
     best: BestStudent
     counters: ClassVar[tuple[str, ...]] = (
         *Training.counters,
         *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices"),
     )
 
-    def __init__(self, graph: Graph, config: LearnerConfig):
+    def __init__(self, graph: Graph, config: Config, class_weight: np.ndarray | None = None):
         super().__init__(graph, config, BestStudent())
         if not self.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
@@ -70,7 +71,7 @@ class LearnerTraining(Training):
         self.scaling_name = ""
         self.choices: dict[str, str] = {}  # what was decided, and why
         self.unseen = graph.setting != "transductive"
-        weights = self._class_weight()
+        weights = self._balanced() if class_weight is None else class_weight
         self.jury = Jury(
             known_labels(seen), seen.train, seen.val, seen.num_classes, weights, np.random.default_rng([seed, 1])
         )
@@ -85,7 +86,7 @@ class LearnerTraining(Training):
         self.kept_student: Student | None = None  # at the end
         self._seen_table: FeatureTable | None = None  # once the scaling is chosen
 
-    def _class_weight(self) -> np.ndarray | None:
+    def _balanced(self) -> np.ndarray | None:
         if self.config.train.class_weight == "none":
             return None
         counts = np.bincount(self.seen.labels[self.seen.train], minlength=self.seen.num_classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from gssc.config import Config, RunConfig
+from gssc.config import ContrastConfig, RunConfig
 from gssc.models.student import GsscSettings
 from gssc.settings import setting
 from gssc.sparsify.evidence import EvidenceSettings
@@ -59,8 +59,15 @@ class LearnerTrainConfig:
 
 
 @dataclass
-class LearnerConfig(RunConfig):
-    """All settings of one run of the default learner."""
+class Config(RunConfig):
+    """All settings of one run of the default learner.
+
+    Example:
+        >>> config = Config()
+        >>> config.train.seed = 3
+        >>> config.teachers.pairs = "never"
+        >>> config.check()
+    """
 
     model: GsscSettings = field(default_factory=GsscSettings)
     teachers: TeachersConfig = field(default_factory=TeachersConfig)
@@ -79,9 +86,9 @@ class LearnerConfig(RunConfig):
         pairs = min(self.teachers.pair_epochs, epochs)
         return replace(self, teachers=replace(self.teachers, pair_epochs=pairs, rounds=1))
 
-    def for_pairs(self, normalize: str) -> Config:
+    def for_pairs(self, normalize: str) -> ContrastConfig:
         """Settings of the training on pairs."""
-        config = Config(sparsifier=self.sparsifier)
+        config = ContrastConfig(sparsifier=self.sparsifier)
         config.train.seed, config.train.threads = self.train.seed, self.train.threads
         config.train.normalize = normalize  # type: ignore[assignment]  # one of its choices
         config.train.warmup_epochs, config.train.epochs = 0, self.teachers.pair_epochs

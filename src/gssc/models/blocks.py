@@ -165,13 +165,6 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, tracked: int = 0) -> Tensor:
         """Rows [groups, rows, width]; the first ``tracked`` groups enter the running statistics in training."""
-        if self.config.norm_over == "batch":
-            # All rows as one group; they are tracked together or not at all.
-            whole = self._grouped(x.flatten(0, 1).unsqueeze(0), min(tracked, 1))
-            return whole.view_as(x)
-        return self._grouped(x, tracked)
-
-    def _grouped(self, x: Tensor, tracked: int) -> Tensor:
         plain = self.plain or x.device.type != "cpu"
         mask = self._mask(x) if self.training else None
         if self.training and not plain and self.config.block == "norm_first" and x.shape[1] > 1:

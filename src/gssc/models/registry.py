@@ -151,11 +151,12 @@ def _arguments_section(kind: Any) -> str:
     return re.sub(r"\n    (inputs|outputs): .*", "", text)
 
 
-def recipe_of(name: str, dataset: str, split: str) -> Recipe:
-    """The settings of a model's own paper for this data set and kind of split, such as ``fixed`` for ``fixed-3``."""
-    kind = model_entry(name).load()
-    family = re.sub(r"-\d+$", "", split)
-    found: Recipe = next(
-        (kind.recipes[key] for key in (f"{dataset}/{family}", dataset) if key in kind.recipes), kind.recipe
-    )
-    return found
+def recipe_of(name: str, dataset: str, split: str) -> Recipe | None:
+    """The settings of a model's own paper for this data set and kind of split, such as ``fixed`` for ``fixed-3``.
+
+    None for a model that has no recipe.
+    """
+    kind, family = model_entry(name).load(), re.sub(r"-\d+$", "", split)
+    recipes: dict[str, Recipe] = getattr(kind, "recipes", {})
+    found = (recipes[key] for key in (f"{dataset}/{family}", dataset) if key in recipes)
+    return next(found, getattr(kind, "recipe", None))

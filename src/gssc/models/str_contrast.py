@@ -33,8 +33,6 @@ class STRContrastSettings:
             ``activation_first`` is activation, batch norm, dropout (text).
         head_blocks: ``separate`` gives each of the two heads a last block of its own (released program),
             ``shared`` one block before two linear heads (text).
-        norm_over: batch norm over each ``role`` of rows on its own (endpoints, mixed points, negatives), or over
-            the whole ``batch`` at once.
         mix_at: where an edge's two ends are mixed (Eq. 8): ``first`` pre-activation (released program) or
             ``last`` hidden layer (text).
         mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
@@ -51,7 +49,6 @@ class STRContrastSettings:
     activation: Literal["leaky_relu", "relu"] = "leaky_relu"
     block: Literal["norm_first", "activation_first"] = "norm_first"
     head_blocks: Literal["separate", "shared"] = "separate"
-    norm_over: Literal["role", "batch"] = "role"
     mix_at: Literal["first", "last"] = "first"
     mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
     mix_hidden: int = setting(64, low=1, high=2**20)

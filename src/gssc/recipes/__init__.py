@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from gssc.config import DEFAULT_MODEL, Config, RunConfig, merged_settings, parse_config
+from gssc.config import DEFAULT_MODEL, PAIR_MODEL, RunConfig, merged_settings, parse_config
 from gssc.errors import GsscError
 from gssc.names import nearest
 from gssc.settings import Settings, parse_yaml
@@ -39,30 +39,30 @@ def recipe_name(dataset: str | None, split: str | None = None) -> str | None:
     return next((name for name in (f"{dataset}-{family}", dataset) if name in recipe_names()), None)
 
 
-def recipe_settings(dataset: str | None, split: str | None = None, model: str = DEFAULT_MODEL) -> Settings:
+def recipe_settings(dataset: str | None, split: str | None = None, model: str = PAIR_MODEL) -> Settings:
     """The best known settings of a model for a data set, shipped with the package.
 
-    For GSSC they come from the recipe files, and there are none for data sets without one. For models it is compared
-    with they come from the model's class.
+    For training on pairs they come from the recipe files, and there are none for data sets without one. For models it
+    is compared with they come from the model's class, if that has any.
     """
-    if model != DEFAULT_MODEL:
+    if model != PAIR_MODEL:
         return _rival_settings(dataset, split, model)
     name = recipe_name(dataset, split)
-    return _shipped_yaml(f"{name}.yaml")["settings"] if name else {}
+    settings = _shipped_yaml(f"{name}.yaml")["settings"] if name else {}
+    return {**settings, "model": {"name": PAIR_MODEL, **settings.get("model", {})}}
 
 
 def _rival_settings(dataset: str | None, split: str | None, model: str) -> Settings:
     from gssc.models.registry import recipe_of  # needs torch
 
-    settings = recipe_of(model, dataset or "", split or "").settings()
+    recipe = recipe_of(model, dataset or "", split or "")
+    settings = recipe.settings() if recipe else {"model": {}}
     return {**settings, "model": {"name": model, **settings["model"]}}
 
 
-def recipe(dataset: str, split: str | None = None) -> Config:
-    """The Config that ``gssc train DATASET`` uses."""
-    config = config_for(DEFAULT_MODEL, dataset, split, {"data": {"dataset": dataset, "split": split}})
-    assert isinstance(config, Config)
-    return config
+def recipe(dataset: str, split: str | None = None, model: str = DEFAULT_MODEL) -> RunConfig:
+    """The settings that ``gssc train DATASET --model MODEL`` uses."""
+    return config_for(model, dataset, split, {"data": {"dataset": dataset, "split": split}})
 
 
 def config_for(model: str, dataset: str | None, split: str | None, *typed: Settings) -> RunConfig:

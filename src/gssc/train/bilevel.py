@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.config import Config
+from gssc.config import ContrastConfig
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
@@ -29,6 +29,8 @@ from gssc.train.process import computing, usable_device
 from gssc.train.psi import homophily_loss
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, training_labels
 
+CENTER_NODES = 4096  # at most this many nodes take part in the step on class centres, so that it stays affordable
+
 
 class BilevelTraining(Training):
     """GSSC on one graph: theta is the classifier STR-Contrast, psi the sparsifier.
@@ -39,11 +41,11 @@ class BilevelTraining(Training):
         plain: compute with ordinary torch operations, as on devices other than a CPU.
     """
 
-    Settings = Config
-    config: Config
+    Settings = ContrastConfig
+    config: ContrastConfig
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
 
-    def __init__(self, graph: Graph, config: Config, plain: bool = False):
+    def __init__(self, graph: Graph, config: ContrastConfig, plain: bool = False):
         super().__init__(graph, config)
         self.device = usable_device(config.train.device)
         self.plain = plain or self.device.type != "cpu"
@@ -168,13 +170,8 @@ class BilevelTraining(Training):
         return np.flatnonzero(weights.detach().cpu().numpy() > 0.5), weights
 
     def update_classifier(self, kept: np.ndarray) -> tuple[dict[str, float], Tensor]:
-        """One pass over the kept pairs and one step on the class centres; returns mean losses, and l_ij of every pair.
-
-        The learning rate is constant, or falls over the whole schedule.
-        """
-        train, objective = self.config.train, self.config.objective
-        progress = self.epoch / (train.warmup_epochs + train.epochs)
-        self.scale_learning_rate(falling(progress) if train.schedule == "cosine" else 1.0)
+        """One pass over the kept pairs, one step on the class centres; returns mean losses, and l_ij of every pair."""
+        objective = self.config.objective
         pairs = self.pairs[:, kept]
         class_weight = self._on_device(self._class_weight(pairs))
         total, count = np.zeros(2), 0
@@ -213,7 +210,7 @@ class BilevelTraining(Training):
 
     def update_centers(self) -> float:
         """The released program's extra step: labelled and predicted class centres towards each other."""
-        weight, most = self.config.objective.center_weight, self.config.objective.center_nodes
+        weight, most = self.config.objective.center_weight, CENTER_NODES
         if weight == 0 or not self.task.has_classes:
             return 0.0
         if self.table.shape[0] <= most:

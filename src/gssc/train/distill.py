@@ -11,6 +11,7 @@ import torch
 
 from gssc.config import DistillConfig, RivalConfig, parse_config
 from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.models.glnn import GLNN
 from gssc.models.registry import recipe_of
@@ -108,7 +109,9 @@ class DistillTraining(Training):
 def teacher_config(graph: Graph, config: DistillConfig) -> RivalConfig:
     """Settings of the teacher: its recipe for this graph, with the student's sparsifier, seed and limit of epochs."""
     name = config.teacher.name
-    made = parse_config({"model": {"name": name}}, recipe_of(name, graph.name, graph.split).settings())
-    assert isinstance(made, RivalConfig)
+    recipe = recipe_of(name, graph.name, graph.split)
+    made = parse_config({"model": {"name": name}}, recipe.settings() if recipe else {})
+    if not isinstance(made, RivalConfig):
+        raise GsscError(f"teacher.name is {name!r}, which cannot be a teacher: name a model that passes messages")
     train = replace(made.train, seed=config.train.seed, threads=config.train.threads)
     return replace(made, sparsifier=config.sparsifier, train=train).shortened(config.teacher.max_epochs)
