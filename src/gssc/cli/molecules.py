@@ -206,6 +206,16 @@ def is_molecule_model(folder: str | Path) -> bool:
     return isinstance(about, dict) and str(about.get("format", "")).startswith("gssc-molecules")
 
 
+def molecule_app(folder: str, limits: Any, token: str | None, hosts: Sequence[str]) -> Any:
+    """Return the app that serves a model of molecules."""
+    from gssc.molecules.deployed import DeployedMolecules
+    from gssc.molecules.smiles import chemistry
+    from gssc.serve.molecules import create_molecule_app
+
+    chemistry()  # without RDKit nothing can be answered
+    return create_molecule_app(DeployedMolecules.load(folder), limits, token, hosts)
+
+
 def predict_molecules(args: Any) -> None:
     """Predict for a table of SMILES and show how many rows were read."""
     from rich.console import Console

@@ -54,6 +54,7 @@ def run(args: Any) -> None:
         require(module, extra="serve")
     from rich.console import Console
 
+    from gssc.cli.molecules import is_molecule_model, molecule_app
     from gssc.deploy.export.card import card
     from gssc.deploy.export.source import read_source
     from gssc.serve.app import create_app
@@ -63,10 +64,13 @@ def run(args: Any) -> None:
     names = ("max_rows", "max_body_mb", "timeout", "max_concurrency", "batch_wait_ms")
     limits = Limits(**{name: getattr(args, name) for name in names})
     token = None if args.token_file is None else read_token(args.token_file)
-    source = read_source(args.run)
-    # The digest's first digits: another model, or other names, give another.
     hosts = [args.host, *args.allow_host]
-    app = create_app(source.model, limits, token, model_id=source.digest[:16], card_text=card(source), hosts=hosts)
+    if is_molecule_model(args.run):
+        app = molecule_app(args.run, limits, token, hosts)
+    else:
+        source = read_source(args.run)
+        # The digest's first digits: another model, or other names, give another.
+        app = create_app(source.model, limits, token, model_id=source.digest[:16], card_text=card(source), hosts=hosts)
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     connections = possible_connections(limits.max_connections)
     with listen(args.host, args.port) as listener:

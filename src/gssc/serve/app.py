@@ -73,7 +73,7 @@ def create_app(
     app = FastAPI(
         title="gssc", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    _say_errors_in_one_sentence(app)
+    errors_in_one_sentence(app)
 
     @app.post(
         "/predict",
@@ -149,13 +149,13 @@ def create_app(
         return Response(metrics.text(), headers={"content-type": METRICS_TYPE})
 
     for path, page in (("/", "page.html"), ("/docs", "docs.html")):
-        app.add_api_route(path, _page(page), methods=["GET", "HEAD"], include_in_schema=False)
+        app.add_api_route(path, html_page(page), methods=["GET", "HEAD"], include_in_schema=False)
     if token is not None:
         _ask_for_token_in_schema(app)
     return Guard(app, limits, metrics, token, hosts, direct={"/predict": classify})
 
 
-def _page(name: str) -> Any:
+def html_page(name: str) -> Any:
     """Serves one HTML file, whose own script and style are all a browser may run and which may talk to us only."""
     text = (files("gssc.serve") / name).read_text(encoding="utf-8")
     digests = {
@@ -179,7 +179,7 @@ def _page(name: str) -> Any:
     return show
 
 
-def _say_errors_in_one_sentence(app: FastAPI) -> None:
+def errors_in_one_sentence(app: FastAPI) -> None:
     """Every error has the same form, ``{"detail": "..."}``."""
 
     @app.exception_handler(Refused)
