@@ -1,0 +1,164 @@
+"""The default learner on every ground, beside a GCN, GLNN and the linear model that validation nodes choose.
+
+    python benchmarks/learner.py clean --seeds 5 --out learner.jsonl
+    python benchmarks/learner.py noise cold fixed made --seeds 3 --out learner.jsonl
+    python benchmarks/learner.py --table learner.jsonl
+
+Default settings everywhere, one thread. Each run is one JSON line, and runs that the file has already are left out, so
+a killed benchmark goes on where it was. Noise is drawn by the seed; on fixed splits the seed is the number of the split.
+Nothing is chosen by test labels; they only score.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+from gssc.data import load_dataset
+from gssc.data.noise import add_noise
+from gssc.graph import Graph
+from gssc.learner.faculty import Faculty
+from gssc.learner.jury import Jury
+from gssc.learner.learner import known_labels
+from gssc.learner.pool import Pool
+from gssc.recipes import config_for
+from gssc.result import fit
+from gssc.trust.edges import edge_trust
+
+CITATIONS = ("cora", "citeseer")
+LABEL_NOISE = [f"{kind}:{rate}" for kind in ("uniform", "asymmetric") for rate in (0.2, 0.4, 0.6)]
+STRUCTURE_NOISE = [f"as-distributed:{rate}" for rate in (0.1, 0.2, 0.3)]
+
+
+def problems(ground: str) -> Iterator[dict[str, str]]:
+    """What is run on a ground, by names."""
+    if ground == "clean":
+        yield from ({"data": name} for name in (*CITATIONS, "coauthor-cs", "coauthor-physics", "actor"))
+    elif ground == "noise":
+        for name in CITATIONS:
+            yield from ({"data": name, "structure": noise} for noise in STRUCTURE_NOISE)
+            yield from ({"data": name, "label": noise} for noise in LABEL_NOISE)
+    elif ground == "cold":
+        yield from ({"data": name, "setting": "cold-start"} for name in (*CITATIONS, "coauthor-cs"))
+    elif ground == "fixed":
+        yield from ({"data": name, "split": "fixed"} for name in ("chameleon", "squirrel", "actor", "deezer-europe"))
+    elif ground == "made":
+        for homophily in ("0.1", "0.3", "0.5", "0.7", "0.9"):
+            yield from ({"data": "csbm", "homophily": homophily, "signal": signal} for signal in ("0.5", "1.0", "2.0"))
+    else:
+        raise SystemExit(f"no ground {ground}: clean, noise, cold, fixed, made")
+
+
+def graph_of(problem: dict[str, str], seed: int) -> Graph:
+    """The graph of a problem."""
+    if problem["data"] == "csbm":
+        made = {name: float(problem[name]) for name in ("homophily", "signal")}
+        return load_dataset("csbm", nodes=1000, seed=seed, **made)
+    split = f"{problem['split']}-{seed}" if "split" in problem else None
+    graph = load_dataset(problem["data"], split=split, setting=problem.get("setting", "transductive"))
+    noises = {name: problem.get(name, "none") for name in ("label", "structure")}
+    return add_noise(graph, **noises, features="none", seed=seed)[0]
+
+
+def linear_score(graph: Graph, seed: int) -> float:
+    """Test score of the linear model that validation nodes choose, on what training may see; NaN for unseen nodes."""
+    seen, nodes = graph.training_view()
+    jury = Jury(known_labels(seen), seen.train, seen.val, seen.num_classes)
+    keep = edge_trust(seen, seed).keep
+    pool = Pool(jury, seen.edges, keep, seen.num_nodes)
+    for _ in Faculty(seen, keep, pool, False, seed).linear():
+        pass
+    linear = [name for name in pool.best(len(pool.opinions)) if not name.startswith("runner-up")]
+    if seen is not graph:
+        return float("nan")
+    return graph.task.score(pool.opinions[linear[0]][-1][graph.test], graph.labels[graph.test])
+
+
+def run(problem: dict[str, str], seed: int, models: list[str]) -> dict[str, Any]:
+    """Scores of everyone on one problem."""
+    graph = graph_of(problem, seed)
+    found: dict[str, Any] = {**problem, "seed": seed}
+    for model in models:
+        started = time.process_time()
+        if model == "linear":
+            score = linear_score(graph, seed)
+        else:
+            result = fit(graph, config_for(model, graph.name, graph.split, {"train": {"seed": seed}}))
+            score = result.test_score
+            found[f"{model} val"] = round(100 * result.val_score, 2)
+            if model == "gssc":
+                found["choices"] = result.training.choices  # type: ignore[attr-defined]
+        found[model] = None if np.isnan(score) else round(100 * score, 2)
+        found[f"{model} s"] = round(time.process_time() - started, 1)
+    return found
+
+
+def table(path: str) -> None:
+    """Means over seeds, one line per problem."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        names = ("data", "split", "setting", "structure", "label", "homophily", "signal")
+        rows.setdefault(" ".join(str(row[name]) for name in names if name in row), []).append(row)
+    everyone = {name for found in rows.values() for row in found for name in row}
+    models = [name for name in ("gssc", "linear", "gcn", "glnn", "mlp") if name in everyone]
+    sys.stdout.write(f"| problem | runs | {' | '.join(models)} | seconds |\n{'|---' * (len(models) + 3)}|\n")
+    for name, found in rows.items():
+        cells = []
+        for model in models:
+            scores = [row[model] for row in found if row.get(model) is not None]
+            spread = f" ± {stdev(scores):.2f}" if len(scores) > 1 else ""
+            cells.append(f"{mean(scores):.2f}{spread}" if scores else "-")
+        seconds = mean(row["gssc s"] for row in found)
+        sys.stdout.write(f"| {name} | {len(found)} | {' | '.join(cells)} | {seconds:.0f} |\n")
+
+
+def main() -> None:
+    """Run what is missing, or show what is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("grounds", nargs="*")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--models", default="gssc,linear,gcn")
+    parser.add_argument("--data", help="only data sets of these names, separated by commas")
+    parser.add_argument("--out", default="learner.jsonl")
+    parser.add_argument("--table", help="file to show as a table, in place of running")
+    args = parser.parse_args()
+    if args.table:
+        table(args.table)
+        return
+    warnings.filterwarnings("ignore")
+    out, models = Path(args.out), args.models.split(",")
+    known = {_key(json.loads(line)) for line in out.read_text().splitlines()} if out.exists() else set()
+    for seed in range(args.seeds):
+        for ground in args.grounds:
+            for problem in problems(ground):
+                wanted = not args.data or problem["data"] in args.data.split(",")
+                if wanted and _key({**problem, "seed": seed}) not in known:
+                    row = run(problem, seed, models)
+                    with out.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(row) + "\n")
+                    shown = {name: value for name, value in row.items() if name != "choices"}
+                    sys.stdout.write(json.dumps(shown) + "\n")
+                    sys.stdout.flush()
+
+
+def _key(row: dict[str, Any]) -> str:
+    names = ("data", "split", "setting", "structure", "label", "homophily", "signal", "seed")
+    return json.dumps([row.get(name) for name in names])
+
+
+if __name__ == "__main__":
+    main()
