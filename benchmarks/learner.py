@@ -4,8 +4,8 @@
     python benchmarks/learner.py noise cold fixed made --seeds 3 --out learner.jsonl
     python benchmarks/learner.py --table learner.jsonl
 
-Default settings everywhere, one thread. Each run is one JSON line, and runs that the file has already are left out, so
-a killed benchmark goes on where it was. Noise is drawn by the seed; on fixed splits the seed is the number of the split.
+Default settings everywhere, one thread. Each run is one JSON line. Runs that the file already has are skipped, so a
+killed benchmark continues where it stopped. The seed draws the noise; on fixed splits it is the number of the split.
 Nothing is chosen by test labels; they only score.
 """
 
@@ -75,7 +75,7 @@ def graph_of(problem: dict[str, str], seed: int) -> Graph:
 
 def linear_score(graph: Graph, seed: int) -> float:
     """Test score of the linear model that validation nodes choose, on what training may see; NaN for unseen nodes."""
-    seen, nodes = graph.training_view()
+    seen, _ = graph.training_view()
     jury = Jury(known_labels(seen), seen.train, seen.val, seen.num_classes)
     keep = edge_trust(seen, seed).keep
     pool = Pool(jury, seen.edges, keep, seen.num_nodes)

@@ -9,11 +9,13 @@ import scipy.sparse as sp
 
 from gssc.features import FeatureTable, usual_normalization
 from gssc.graph import Features, Graph
-from gssc.learner.linear import MOST_LABELS, Fit, linear_teachers, representations, short_rows
+from gssc.learner.linear import MOST_LABELS, Fit, label_spreading, linear_teachers, representations, short_rows
 from gssc.learner.pool import Pool, Views, runner_up
+from gssc.learner.spreading import walk_matrix
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
 
 FEWEST_COUNTS = 32  # columns from which rows may be counts of something
+RESTARTS = (0.02, 0.1, 0.3)  # of label spreading: the greater, the nearer labels stay
 FEW = 3  # opinions that are worth a variation: averaged over edges, runner-up
 
 
@@ -62,6 +64,14 @@ class Faculty:
             for kind, fit in linear_teachers(self.graph.num_classes).items():
                 self.ask(f"{kind} on {name}", fit, inputs)
             yield "linear teachers"
+        if self.graph.num_edges:
+            walk = walk_matrix(self.graph.edges, self.keep, self.graph.num_nodes)
+            for restart in RESTARTS:
+                self.ask(
+                    f"labels spread over trusted edges, restart {restart:g}",
+                    label_spreading(walk, self.graph.num_classes, restart),
+                    rows,
+                )
         if not self.jury.cross_validates:  # else the labels in question would have to answer the question
             smooth = [name for name in self.pool.best(len(self.pool.opinions)) if " spread " in name]
             for name in smooth[:FEW]:

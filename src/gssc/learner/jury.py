@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import log_softmax
 
 from gssc.calibration import PRIOR_ROWS, fit_temperature
 
@@ -75,6 +76,11 @@ class Jury:
             return float("nan")
         likely = self.judged(views)[np.arange(len(self.truth)), self.truth]
         return float(np.average(-np.log(likely + TINY), weights=self.weight))
+
+    def loss_of_logits(self, logits: np.ndarray) -> float:
+        """The same for logits of the judging nodes, [n, C]."""
+        likely = log_softmax(logits, axis=1)[np.arange(len(self.truth)), self.truth]
+        return float(np.average(-likely, weights=self.weight))
 
     def merit(self, views: tuple[np.ndarray, ...]) -> tuple[float, float]:
         """What opinions are ranked by, greater is better: score, then loss; by few labels, loss, then score."""

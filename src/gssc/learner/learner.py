@@ -120,7 +120,7 @@ class LearnerTraining(Training):
         helps, reason = faculty.graph_helps()
         self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
         faculty.spread_best()
-        self.pool.prune()
+        self.pool.prune(self.config.teachers.best)
         yield self._step("teachers")
 
     def train_on_pairs(self) -> Iterator[Step]:
@@ -145,7 +145,7 @@ class LearnerTraining(Training):
                 yield from self.train_student(name, settings)
                 self.student, self.variant = None, self.variant + 1
             self.teacher, self.round, self.variant = None, self.round + 1, 0
-            self.pool.prune()
+            self.pool.prune(self.config.teachers.best)
 
     def train_student(self, name: str, settings: StudentSettings) -> Iterator[Step]:
         """Train a student towards the teacher, hear it, and keep it if it is the best so far."""

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gssc.extras import require
 from gssc.graph import Graph
 from gssc.learner.jury import normalized
-from gssc.learner.spreading import spread, walk_matrix
+from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
 from gssc.trust.sketch import unit_rows
 
 PENALTIES = (0.1, 1.0, 10.0)  # C of scikit-learn's LogisticRegression
@@ -59,7 +59,7 @@ def representations(graph: Graph, keep: np.ndarray, rows: np.ndarray) -> Iterato
     if not graph.num_edges:
         return
     kinds = {"trusted": keep}
-    if keep.mean() < 0.98:
+    if keep.mean() < NEARLY_ALL:
         kinds["all"] = np.ones_like(keep)
     for kind, weights in kinds.items():
         walk = walk_matrix(graph.edges, weights, graph.num_nodes)
@@ -129,6 +129,22 @@ def _class_means(classes: int) -> Fit:
         likely = np.exp(SHARPNESS * (inputs @ unit_rows(sums).T))
         likely[:, np.bincount(labels, minlength=classes) == 0] = 0
         return normalized(likely)
+
+    return fit
+
+
+def label_spreading(walk: sp.csr_matrix, classes: int, restart: float, steps: int = 30) -> Fit:
+    """Labels alone, spread over the graph (Zhou et al. 2004); nodes that no label reaches are undecided.
+
+    The number of labels of a class does not count: each class starts with the same weight.
+    """
+
+    def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+        start = np.zeros((len(inputs), classes), dtype=np.float32)
+        start[train, labels] = 1 / np.bincount(labels)[labels]
+        found = spread(start, walk, steps, restart)
+        found += 1e-6 * max(float(found.max()), 1e-6) / classes
+        return normalized(found)
 
     return fit
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import torch
 
-from gssc.learner.jury import TINY, Jury, normalized
-from gssc.learner.spreading import spread, walk_matrix
+from gssc.learner.jury import MANY, TINY, Jury, normalized
+from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
 
 Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each view of the jury
 
 STEPS = (2, 5)  # of averaging an opinion over the graph
 KEPT = 12  # opinions that stay in the pool from one round to the next
+NEAR = 1.0  # standard errors by which the opinion of another kind of teacher may be worse than the best
 
 
 class Pool:
@@ -41,10 +43,12 @@ class Pool:
         if not self.edges.shape[1]:
             return
         views = self.opinions[name]
-        even = walk_matrix(self.edges, np.ones_like(self.keep), self.num_nodes)
         trusted = walk_matrix(self.edges, self.keep, self.num_nodes)
         agreeing = [walk_matrix(self.edges, self.keep * agreement(view, self.edges), self.num_nodes) for view in views]
-        for how, walks in (("edges", [even] * len(views)), ("trust", [trusted] * len(views)), ("agreement", agreeing)):
+        kinds = {"trust": [trusted] * len(views), "agreement": agreeing}
+        if self.keep.mean() < NEARLY_ALL:
+            kinds["edges"] = [walk_matrix(self.edges, np.ones_like(self.keep), self.num_nodes)] * len(views)
+        for how, walks in kinds.items():
             for steps in STEPS:
                 over = tuple(normalized(spread(view, walk, steps)) for view, walk in zip(views, walks, strict=True))
                 self.add(f"{name} over {how}, {steps} steps", over)
@@ -60,12 +64,43 @@ class Pool:
         return sorted(self.opinions, key=lambda name: self.merits[name], reverse=True)[:count]
 
     def teacher(self, count: int) -> Views:
-        """The geometric mean of the best opinions: several, because the best one is partly lucky."""
-        return self.jury.tempered(geometric_mean([self.opinions[name] for name in self.best(count)]))
+        """The geometric mean of opinions that do best together."""
+        return self.jury.tempered(geometric_mean([self.opinions[name] for name in self.team(count)]))
 
-    def prune(self) -> None:
-        """Forget all but the best opinions."""
-        kept = self.best(KEPT)
+    def team(self, count: int) -> list[str]:
+        """Names of the opinions whose mean is the teacher, some of them twice.
+
+        Few labels: the best opinion of each kind of teacher, for the best one of all is partly lucky. Many: ensemble
+        selection (Caruana et al. 2004), which adds, one at a time and with replacement, the opinion that lowers the
+        held-out loss of the mean most, so that ones that err on different nodes come together.
+        """
+        best = self.best(len(self.opinions))
+        if len(self.jury.truth) < MANY:
+            return self._best_of_families(count)
+        logs = {name: np.log(self.jury.judged(self.opinions[name]) + TINY) for name in best}
+        chosen = [best[0]]
+        total = logs[best[0]].copy()
+        while len(chosen) < 2 * count:
+            losses = {name: self.jury.loss_of_logits((total + log) / (len(chosen) + 1)) for name, log in logs.items()}
+            name = min(losses, key=lambda name: losses[name])
+            chosen.append(name)
+            total += logs[name]
+        return chosen
+
+    def _best_of_families(self, count: int) -> list[str]:
+        """The best opinion of each kind of teacher, as far as its score is near that of the best."""
+        best = self.best(len(self.opinions))
+        leading = self.jury.score(self.opinions[best[0]])
+        least = leading - NEAR * max(self.jury.standard_error(leading), 1 / max(len(self.jury.truth), 1))
+        chosen: dict[str, str] = {}
+        for name in best:
+            if self.jury.score(self.opinions[name]) >= least:
+                chosen.setdefault(family(name), name)
+        return list(chosen.values())[:count]
+
+    def prune(self, count: int) -> None:
+        """Forget all but the best opinions and those that the next teacher is made of."""
+        kept = dict.fromkeys([*self.best(KEPT), *self.team(count)])
         self.opinions = {name: self.opinions[name] for name in kept}
         self.merits = {name: self.merits[name] for name in kept}
 
@@ -112,3 +147,12 @@ def runner_up(views: Views) -> Views:
 def agreement(view: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """The chance that the two ends of each edge draw the same class from their probabilities, [E]."""
     return np.einsum("ij,ij->i", view[edges[0]], view[edges[1]])
+
+
+def family(name: str) -> str:
+    """The kind of teacher that an opinion comes from.
+
+    >>> family("regression, C=10 on rows"), family("forest on rows over trust, 2 steps")
+    ('regression', 'forest')
+    """
+    return re.split(r",| on | over ", name, maxsplit=1)[0]

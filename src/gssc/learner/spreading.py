@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 RESTART = 0.1
+NEARLY_ALL = 0.98  # mean keep probability above which trusted edges and all edges are the same thing
 
 
 def walk_matrix(edges: np.ndarray, weights: np.ndarray, num_nodes: int, loops: bool = True) -> sp.csr_matrix:

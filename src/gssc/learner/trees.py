@@ -73,7 +73,7 @@ def tree_teachers(classes: int, labels: int, seed: int, views: int = 1) -> dict[
 
 
 def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
-    """Logistic regressions in the space of a Gaussian kernel, for dense columns on one scale."""
+    """Logistic regressions in the space of a Gaussian kernel, and an MLP, for dense columns on one scale."""
     approximation = require("sklearn.kernel_approximation", extra="data")
 
     def fit_with(penalty: float, scale: float) -> Fit:
@@ -87,7 +87,24 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
 
         return fit
 
-    return {f"kernel regression, C={c:g}, scale {s:g}": fit_with(c, s) for c in (1.0, 10.0, 100.0) for s in (0.3, 1.0)}
+    mlp = require("sklearn.neural_network", extra="data").MLPClassifier
+    net = _unweighted(lambda: mlp(early_stopping=False, max_iter=300, alpha=1e-3, random_state=seed), classes)
+    return {"labels-only MLP": net} | {
+        f"kernel regression, C={c:g}, scale {s:g}": fit_with(c, s) for c in (1.0, 10.0, 100.0) for s in (0.3, 1.0)
+    }
+
+
+def _unweighted(make: Any, classes: int) -> Fit:
+    """A fit of a model that takes no weights: rows of weighty classes are repeated in its place."""
+    plain = _fit(make, classes)
+
+    def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+        if weight is not None:
+            times = np.maximum(np.round(weight / max(weight[weight > 0].min(), 1e-9)), 0).astype(np.int64).clip(max=100)
+            train, labels = np.repeat(train, times), np.repeat(labels, times)
+        return plain(inputs, train, labels, None)
+
+    return fit
 
 
 def _fit(make: Any, classes: int) -> Fit:
