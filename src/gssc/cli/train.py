@@ -26,7 +26,6 @@ from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run
-    from gssc.train.training import Epoch
 
 EXAMPLES = """\
 examples:
@@ -43,9 +42,9 @@ examples:
 Settings are layered; later ones win: defaults, the data set's recipe, --preset (in place of the recipe), --config,
 options. The run folder keeps them all in config.yaml.
 """
+STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 DEFAULTS_IN_ARGS = False
 SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
-WIDE = 120  # columns that a bar, the time left and the best epoch need beside the numbers
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
     "graph": ("data", "graph"),
@@ -124,6 +123,7 @@ def run(args: Any) -> None:
     """Put the settings together, train with a progress bar, show the result."""
     from rich.console import Console
 
+    from gssc.cli.progress import EpochProgress
     from gssc.run import Run
     from gssc.tracking import make_tracker
 
@@ -141,11 +141,12 @@ def run(args: Any) -> None:
         data_root=args.get("data_root"),
     )
     announce(run, args)
+    console = Console(stderr=True, markup=False, highlight=False)
     try:
-        with EpochBar(run) as bar:
-            metrics = run.train(bar.show, trackers)
+        with EpochProgress(run.training, console) as progress:
+            metrics = run.train(progress.show, trackers, lambda: console.print(STOPPING))
     except KeyboardInterrupt:
-        Console(stderr=True, markup=False).print(f"go on with: gssc train --out {folder} --resume", soft_wrap=True)
+        console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
         raise
     show_result(run, metrics)
 
@@ -217,41 +218,6 @@ def announce(run: Run, args: Any) -> None:
         console.print(f"{run.folder} {state}")
 
 
-class EpochBar:
-    """Epoch, losses, validation score, edges kept and their homophily, as they change."""
-
-    def __init__(self, run: Run):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        self.best, self.narrow = math.nan, console.width < WIDE
-        columns = [TextColumn("{task.description:11}"), MofNCompleteColumn(), TextColumn("{task.fields[numbers]}")]
-        if not self.narrow:
-            columns = [columns[0], BarColumn(bar_width=20), *columns[1:], TimeRemainingColumn()]
-        self.progress = Progress(*columns, console=console)
-        total = run.config.total_epochs
-        self.task = self.progress.add_task("starting", total=total, completed=run.training.epoch, numbers="")
-
-    def __enter__(self) -> EpochBar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def show(self, epoch: Epoch) -> None:
-        """Bring the bar up to date."""
-        self.best = epoch.val_score if epoch.best else self.best
-        best = "" if self.narrow else f" best {shown('score', self.best)}"
-        numbers = (
-            f"loss {epoch.smoothness_loss:.3f}+{epoch.classification_loss:.3f} "
-            f"val {shown('score', epoch.val_score)}{best} "
-            f"edges {epoch.edges_kept:,} homophily {epoch.pseudo_homophily:.3f}"
-        )
-        self.progress.update(self.task, description=epoch.phase, completed=epoch.epoch + 1, numbers=numbers)
-
-
 def show_result(run: Run, metrics: dict[str, Any]) -> None:
     """One small table, and where to go from here."""
     from rich.console import Console
@@ -261,11 +227,13 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     table = Table(title=f"{metrics['dataset']} ({metrics['split']}, {metrics['setting']}), seed {metrics['seed']}")
     names = ("val_score", "test_score", "best_epoch", "epochs", "seconds", "edges_kept")
     for name in names:
-        title = name.replace("_", " ").replace("score", metrics["metric"])
+        title = name.replace("_", " ").replace("score", metrics["metric"]).replace("best", "kept")
         table.add_column(title, justify="right")
     table.add_row(*(shown(name, metrics[name]) for name in names))
     console = Console(markup=False)  # a name may hold brackets
     console.print(table)
+    if reason := metrics.get("kept_because"):
+        console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=True)
     for note in metrics.get("notes", []):
         console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
     if reason := metrics.get("needs_graph"):
