@@ -25,8 +25,8 @@ class TeachersConfig:
             ``never``.
         pair_epochs: epochs of Algorithm 1.
         pair_batches: batches of 512 pairs per epoch, at most, however many edges the graph has.
-        correction: whether validation labels correct opinions that mistake classes, which fits a matrix to them: ``auto``
-            where that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
+        correction: whether a matrix fitted to validation labels corrects opinions that mistake classes: ``auto`` where
+            that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
         models: names of other models to ask, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
         best: number of opinions whose mean is the teacher.
         rounds: how often students learn from the teacher and join the pool of opinions.
