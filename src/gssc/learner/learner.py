@@ -229,14 +229,17 @@ class LearnerTraining(Training):
     def _variants(self) -> dict[str, StudentSettings]:
         """Students that suit different data; held-out labels choose."""
         model, wide = self.config.model, self.seen.num_features > NARROW
-        base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2))
+        steps = 300 if wide or self.seen.num_nodes < SMALL else 600
+        base = StudentSettings(
+            hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps
+        )
         if wide:
             return {
                 "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
                 "batch norm": base,
                 "close": replace(base, dropout=0.0, weight_decay=0.0),
             }
-        base = replace(base, weight_decay=1e-4, steps=300 if self.seen.num_nodes < SMALL else 600)
+        base = replace(base, weight_decay=1e-4)
         return {
             "plain": replace(base, batch_norm=False, dropout=0.1),
             "batch norm": replace(base, dropout=0.2),
