@@ -16,7 +16,7 @@ from gssc.features import FeatureTable
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import FEW, Faculty
-from gssc.learner.jury import TINY, Jury
+from gssc.learner.jury import MANY, TINY, Jury
 from gssc.learner.pool import Pool
 from gssc.learner.settings import Config
 from gssc.learner.student import StudentTraining
@@ -57,7 +57,7 @@ class LearnerTraining(Training):
     best: BestStudent
     counters: ClassVar[tuple[str, ...]] = (
         *Training.counters,
-        *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices"),
+        *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices", "corrects"),
     )
 
     def __init__(self, graph: Graph, config: Config, class_weight: np.ndarray | None = None):
@@ -87,6 +87,15 @@ class LearnerTraining(Training):
         self.kept_student: Student | None = None  # at the end
         self._seen_table: FeatureTable | None = None  # once the scaling is chosen
 
+    @property
+    def corrects(self) -> bool:
+        """Whether the jury corrects opinions."""
+        return self.jury.corrects
+
+    @corrects.setter
+    def corrects(self, value: bool) -> None:
+        self.jury.corrects = value
+
     def _balanced(self) -> np.ndarray | None:
         if self.config.train.class_weight == "none":
             return None
@@ -113,6 +122,8 @@ class LearnerTraining(Training):
         yield self._step("scaling")
         for phase in faculty.linear() if teachers.linear else ():
             yield self._step(phase)
+        self.choices["labels"] = f"{faculty.label_noise:.1%} of the training labels look wrong"
+        self._decide_correction()
         for phase in faculty.trees(self._rows()) if teachers.trees else ():
             yield self._step(phase)
         for name in filter(None, teachers.models.split(",")):
@@ -163,8 +174,16 @@ class LearnerTraining(Training):
             *_, loss = self.student.run()
         if not self.jury.cross_validates:
             self._hear(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
-        self.best.offer(merit, f"{name}, round {self.round + 1}")
+        self.best.offer(merit, self._merit_error(merit), f"{name}, round {self.round + 1}")
         yield self._student_step(name, loss)
+
+    def _decide_correction(self) -> None:
+        """Decide whether held-out labels correct opinions, by the best one of the linear teachers."""
+        if self.config.teachers.correction == "never" or not self.pool.opinions:
+            self.choices["correction"] = "no: as set"
+            return
+        self.choices["correction"] = self.jury.decide_correction(self.pool.opinions[self.pool.best(1)[0]])
+        self.pool.recalibrate()
 
     # Teachers ---------------------------------------------------------------------------------------------------
 
@@ -235,6 +254,10 @@ class LearnerTraining(Training):
             return self.jury.merit(self.jury.tempered((opinion,)))
         nodes = self._held_out() if len(self._held_out()) else np.arange(len(opinion))
         return float((teacher[nodes] * np.log(opinion[nodes] + TINY)).sum(axis=1).mean()), 0.0
+
+    def _merit_error(self, merit: tuple[float, float]) -> float:
+        """How far apart the first figures of two students may be by luck; none where the first is not the score."""
+        return self.jury.standard_error(merit[0]) if len(self.jury.truth) >= MANY else 0.0
 
     def _held_out(self) -> np.ndarray:
         """Rows that a student does not learn from before it is judged: they stand for rows met later."""

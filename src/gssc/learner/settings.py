@@ -25,6 +25,8 @@ class TeachersConfig:
             ``never``.
         pair_epochs: epochs of Algorithm 1.
         pair_batches: batches of 512 pairs per epoch, at most, however many edges the graph has.
+        correction: whether a matrix fitted to validation labels corrects opinions that mistake classes: ``auto`` where
+            that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
         models: names of other models to ask, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
         best: number of opinions whose mean is the teacher.
         rounds: how often students learn from the teacher and join the pool of opinions.
@@ -35,6 +37,7 @@ class TeachersConfig:
     pairs: Literal["auto", "always", "never"] = "auto"
     pair_epochs: int = setting(50, low=1)
     pair_batches: int = setting(20, low=1)
+    correction: Literal["auto", "never"] = "auto"
     models: str = ""
     best: int = setting(5, low=1)
     rounds: int = setting(3, low=1)
