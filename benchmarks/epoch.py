@@ -97,7 +97,7 @@ QUICK_CASE = Case("csbm", batch_size=64, options={"nodes": 120})
 
 def settings(case: Case, phase: str, hidden: int, max_batches: int, preset: str) -> ContrastConfig:
     """A preset with F and B as given, and an endless phase to measure in."""
-    config = parse_config(preset_settings(preset), {"sparsifier": {"score": "dot"}})
+    config = parse_config({"model": {"name": "str_contrast"}, "sparsifier": {"score": "dot"}}, preset_settings(preset))
     config.model.hidden = config.sparsifier.hidden = hidden
     config.train.batch_size = case.batch_size
     config.train.max_batches = max_batches

@@ -18,7 +18,7 @@ GRAPH = csbm(nodes=60, classes=2, features=6, degree=4, per_class=6, signal=3.0)
 def quick(**train: object) -> ContrastConfig:
     config = parse_config(
         {
-            "model": {"hidden": 8},
+            "model": {"name": "str_contrast", "hidden": 8},
             "sparsifier": {"hidden": 8, "pretrain_epochs": 5},
             "train": {"warmup_epochs": 3, "epochs": 3, "batch_size": 64, **train},
             "consolidate": {"epochs": 2},

@@ -135,9 +135,8 @@ class Result:
         )
 
     def _trust_note(self) -> str | None:
-        """A sparsifier that learned but cannot tell one edge from another."""
-        sparsifier = getattr(self.training, "sparsifier", None)
-        if sparsifier is None or not sparsifier.trains:
+        """Keep probabilities that do not tell one edge from another."""
+        if not self.training.weighs_edges:
             return None
         trust = self.edge_trust()[1]
         if len(trust) < 2 or trust.max() - trust.min() >= SAME_TRUST:

@@ -11,9 +11,9 @@ import yaml
 
 from gssc.data import csbm
 
-QUICK = ("--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=3", "--train.epochs=3",
-         "--train.warmup_epochs=2",
-    "--consolidate.epochs=1", "--train.normalize=none")  # fmt: skip
+SHORT = ("--model", "str_contrast", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=3", "--train.epochs=3",
+    "--train.warmup_epochs=2", "--consolidate.epochs=1", "--train.normalize=none")  # fmt: skip
+QUICK = (*SHORT, "--model.hidden=16")
 
 
 @pytest.fixture
@@ -71,12 +71,12 @@ def test_a_graph_file_without_masks_is_split_as_told(gssc, tmp_path: Path) -> No
 
 def test_a_data_set_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("data: {dataset: digits}\nmodel: {hidden: 16}\n")
-    done = gssc("train", "--config", "c.yaml", "--out", "run", *QUICK[1:])
+    done = gssc("train", "--config", "c.yaml", "--out", "run", *SHORT)
     assert done.returncode == 0, done.stderr
     found = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert (found["model"]["mix_by"], found["train"]["max_batches"]) == ("vector", 20)  # not the defaults
     assert found["model"]["hidden"] == 16
-    (tmp_path / "c.yaml").write_text("train: {epochs: null}\n")
+    (tmp_path / "c.yaml").write_text("model: {name: str_contrast}\ntrain: {epochs: null}\n")
     done = gssc("train", "digits", "--config", "c.yaml", "--out", "other")
     assert done.returncode == 2
     assert "train.epochs is None" in done.stderr
@@ -97,7 +97,7 @@ def test_a_data_set_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: P
         (("--graph", "graph.npz", "--model.hidden", "wide"), "hidden"),
         (("--graph", "graph.npz", "--model.hidden", "0"), "hidden"),
         (("--graph", "graph.npz", "--model.dropout", "1.5"), "dropout"),
-        (("--graph", "graph.npz", "--model.hidden", "1000000"), "not enough memory"),
+        (("--graph", "graph.npz", "--model", "str_contrast", "--model.hidden", "1000000"), "not enough memory"),
         (("csbm", "--split", "fixed-0"), "it offers 20-per-class, per-class:<n>"),
         (("--graph", "graph.npz", "--config", "missing.yaml"), "missing.yaml"),
         (("--graph", "graph.npz", "--out", "text.npz/run"), "text.npz"),
@@ -162,9 +162,9 @@ def test_a_run_does_not_go_on_with_other_settings(gssc, graph_file: Path, tmp_pa
 
 
 def test_a_section_may_come_from_a_file_and_what_is_typed_replaces_the_data_of_one(gssc, graph_file, tmp_path) -> None:
-    (tmp_path / "model.yaml").write_text("hidden: 12\n")
+    (tmp_path / "model.yaml").write_text("name: str_contrast\nhidden: 12\n")
     (tmp_path / "all.yaml").write_text("data: {dataset: cora}\nmodel: {dropout: 0.25}\n")
-    done = gssc("train", "--graph", "graph.npz", "--out", "run", *QUICK[1:], "--model", "model.yaml")
+    done = gssc("train", "--graph", "graph.npz", "--out", "run", *SHORT[2:], "--model", "model.yaml")
     assert done.returncode == 0, done.stderr
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["model"]["hidden"] == 12
     done = gssc("train", "--graph", "graph.npz", "--config", "all.yaml", "--out", "other", *QUICK)

@@ -12,7 +12,7 @@ from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 
 SETTINGS = {
-    "model": {"hidden": 8},
+    "model": {"name": "str_contrast", "hidden": 8},
     "sparsifier": {"hidden": 4, "pretrain_epochs": 2},
     "train": {"epochs": 3, "warmup_epochs": 3, "batch_size": 32, "normalize": "none", "average": 0.9},
 }

@@ -140,6 +140,7 @@ class Training(ABC):
 
     Attributes:
         Settings: the class of its settings.
+        scaling: how feature rows are scaled.
         epoch: number of the next epoch.
         seconds: time spent so far.
         best: the epoch to keep, so far.
@@ -148,6 +149,7 @@ class Training(ABC):
 
     Settings: ClassVar[type[RunConfig]]
     judge: Judge
+    scaling: Scaling
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
 
     def __init__(self, graph: Graph, config: RunConfig, best: BestEpoch | None = None):
@@ -203,6 +205,12 @@ class Training(ABC):
             setattr(self, name, state["counters"][name])
         self.best.load_state_dict(state["best"])
         restore_rng(self.rng, state["rng"])
+
+    @property
+    def weighs_edges(self) -> bool:
+        """Whether keep probabilities are learned or estimated, so that they should differ from edge to edge."""
+        sparsifier = getattr(self, "sparsifier", None)
+        return sparsifier is not None and bool(sparsifier.trains)
 
     def kept(self) -> Epoch:
         """The record of the epoch that is kept."""
