@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
+    PAIR_MODEL,
     DataConfig,
     RunConfig,
     config_class,
@@ -29,18 +30,19 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 examples:
-  gssc train cora --out runs/cora                    the shipped recipe, seed 0
+  gssc train cora --out runs/cora                    the default learner, seed 0
   gssc train cora --seed 3 --model.hidden 512 --out runs/wide
   gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
-  gssc train cora --preset paper --out runs/paper    the method as the text has it
-  gssc train cora --model gcn --out runs/gcn         a model GSSC is compared with (see gssc bench --list)
+  gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the data set
+  gssc train cora --preset paper --out runs/paper    pair training as the paper describes it
+  gssc train cora --model gcn --out runs/gcn         another model (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
-  gssc train --out runs/cora --resume                go on after an interruption
+  gssc train --out runs/cora --resume                continue after an interruption
   gssc train bbbp --out runs/bbbp                    a set of molecules (extra molecules)
   gssc train --molecules mine.csv --smiles-column smiles --targets active --out runs/mine
 
-Settings are layered; later ones win: defaults, the data set's recipe, --preset (in place of the recipe), --config,
-options. The run folder keeps them all in config.yaml.
+Settings are layered, and later ones win: defaults, the recipe of the data set (model str_contrast only), --preset in
+place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
 """
 STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 DEFAULTS_IN_ARGS = False
@@ -67,12 +69,16 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
     parser.add_argument("--seed", type=int, help="seed of the run")
     parser.add_argument(
-        "--device", type=str, help="cpu, cuda, mps, ...; GSSC only, and exact results are those of a cpu"
+        "--device",
+        type=str,
+        help="cpu, cuda, mps, ...; model str_contrast only; results are exactly repeatable on a cpu",
     )
-    parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
+    parser.add_argument(
+        "--preset", type=str, help=f"{', '.join(PRESETS)}: settings of model str_contrast, in place of the recipe"
+    )
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
     parser.add_argument("--track", type=str, help="also log to tensorboard, mlflow or both, separated by a comma")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
     add_settings(parser, arguments)
@@ -196,8 +202,7 @@ def announce(run: Run, args: Any) -> None:
 
     console, graph, data = Console(stderr=True, markup=False, highlight=False), run.graph, run.config.data
     model = run.config.model.name
-    known = model != DEFAULT_MODEL or recipe_name(data.dataset, data.split)
-    base = "recipe" if known else "defaults"
+    base = "recipe" if model == PAIR_MODEL and recipe_name(data.dataset, data.split) else "defaults"
     base = f"preset {args['preset']}" if args.get("preset") else base
     base = f"{base}, {args['config']}" if args.get("config") else base
     what = "classes" if graph.task.has_classes else "tasks"
