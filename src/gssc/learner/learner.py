@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gssc.data.plain_table import Scaling
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
@@ -29,7 +30,7 @@ from gssc.trust.edges import edge_trust
 
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
-PASSES_PER_STEP = 5  # passes of a student between two points where a run can be interrupted
+PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
@@ -55,6 +56,7 @@ class LearnerTraining(Training):
     Settings = Config
     config: Config
     best: BestStudent
+    weighs_edges = True
     counters: ClassVar[tuple[str, ...]] = (
         *Training.counters,
         *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices", "corrects"),
@@ -167,14 +169,16 @@ class LearnerTraining(Training):
         for loss in self.student.run():
             if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
                 yield self._student_step(name, loss)
-        opinion = self._student_opinion()
-        merit = self._student_merit(opinion, teacher)
-        if len(self._held_out()):  # now that it is judged, it may learn from the other rows, too
+        merit = self._student_merit(self._student_opinion(), teacher)
+        error = self._merit_error(merit)
+        listens = not self.jury.cross_validates  # then its opinion joins the others
+        if len(self._held_out()) and (listens or self.best.prefers(merit, error)):
+            # Now that it is judged, it may learn from the other rows, too.
             self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
             *_, loss = self.student.run()
-        if not self.jury.cross_validates:
+        if listens:
             self._hear(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
-        self.best.offer(merit, self._merit_error(merit), f"{name}, round {self.round + 1}")
+        self.best.offer(merit, error, f"{name}, round {self.round + 1}")
         yield self._student_step(name, loss)
 
     def _decide_correction(self) -> None:
@@ -229,14 +233,13 @@ class LearnerTraining(Training):
     def _variants(self) -> dict[str, StudentSettings]:
         """Students that suit different data; held-out labels choose."""
         model, wide = self.config.model, self.seen.num_features > NARROW
-        steps = 300 if wide or self.seen.num_nodes < SMALL else 600
+        steps = 200 if self.seen.num_nodes < SMALL else 300 if wide else 600
         base = StudentSettings(
             hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps
         )
         if wide:
             return {
                 "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
-                "batch norm": base,
                 "close": replace(base, dropout=0.0, weight_decay=0.0),
             }
         base = replace(base, weight_decay=1e-4)
@@ -287,6 +290,11 @@ class LearnerTraining(Training):
         if self._seen_table is None:
             self._seen_table = FeatureTable(self.seen.features, self.scaling_name)
         return self._seen_table
+
+    @property
+    def scaling(self) -> Scaling:
+        """How rows are scaled in the deployed model."""
+        return self._table().scaling
 
     # Records, state and result ----------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from gssc.sparsify.evidence import EvidenceSettings
 if TYPE_CHECKING:
     from typing import Self
 
+STEPS_PER_EPOCH = 10  # of a student in a run that is cut to a number of epochs
+
 
 @dataclass
 class TeachersConfig:
@@ -83,11 +85,12 @@ class Config(RunConfig):
         return self.teachers.pair_epochs + self.teachers.rounds * 60
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs of pairs, and one round; 0 leaves it as it is."""
+        """The same with at most this many epochs of pairs, one round and short students; 0 leaves it as it is."""
         if not epochs:
             return self
-        pairs = min(self.teachers.pair_epochs, epochs)
-        return replace(self, teachers=replace(self.teachers, pair_epochs=pairs, rounds=1))
+        teachers = replace(self.teachers, pair_epochs=min(self.teachers.pair_epochs, epochs), rounds=1, trees=False)
+        steps = min(self.model.steps or STEPS_PER_EPOCH * epochs, STEPS_PER_EPOCH * epochs)
+        return replace(self, teachers=teachers, model=replace(self.model, steps=steps))
 
     def for_pairs(self, normalize: str) -> ContrastConfig:
         """Settings of the training on pairs."""
