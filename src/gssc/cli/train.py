@@ -215,7 +215,9 @@ def announce(run: Run, args: Any) -> None:
     console.print(Text.assemble((graph.name, "bold"), about))
     notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]
     if len(graph.val) == 0:
-        notes.append("no validation nodes: the full schedule is trained and its last epoch kept")
+        chooses = "cross-validation over the training labels chooses the model"
+        otherwise = "the full schedule is trained and its last epoch kept"
+        notes.append(f"no validation nodes: {chooses if model == DEFAULT_MODEL else otherwise}")
     for note in filter(None, notes):
         console.print(Text.assemble(("note ", "yellow"), note))
     if run.resumed:
