@@ -218,7 +218,9 @@ def test_the_classifier_itself() -> None:
     scores = cross_validate(pipeline, X, y, cv=LabelledSplit(2), scoring=scoring)
     assert scores["test_accuracy"].min() > 0.6
     assert all(np.isfinite(scores[f"test_{name}"]).all() for name in scoring)
-    search = GridSearchCV(quick(), {"n_neighbors": [3, 6]}, cv=LabelledSplit(2), scoring=ignore_unknown("balanced_accuracy"))
+    search = GridSearchCV(
+        quick(), {"n_neighbors": [3, 6]}, cv=LabelledSplit(2), scoring=ignore_unknown("balanced_accuracy")
+    )
     assert search.fit(X, y).best_params_["n_neighbors"] in (3, 6)
 
 

@@ -265,7 +265,7 @@ def deployed_mlp(
     return DeployedModel(
         layers=[scaling.folded(layers[0]), *layers[1:]],
         class_names=list(names),
-        activation=activation,  # type: ignore[arg-type]  # checked there
+        activation=activation,
         normalize=scaling.normalize,
         task=graph.task.name,  # type: ignore[arg-type]
         feature_names=list(graph.feature_names) if graph.feature_names else None,
