@@ -66,6 +66,17 @@ class Outcome:
         """Test score of the kept epoch."""
         return self.kept.test_score
 
+    def measured(self) -> dict[str, float]:
+        """What a comparison records of it, by the columns of its store."""
+        return {
+            "val_score": self.val_score,
+            "test_score": self.test_score,
+            "seconds": round(self.seconds, 3),
+            "epochs": self.epochs,
+            "edges_kept": self.edges_kept,
+            "edges_total": self.edges_total,
+        }
+
 
 @dataclass
 class Step:
