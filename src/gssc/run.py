@@ -32,7 +32,7 @@ from gssc.data.splits import make_split
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, read_json, write_json
 from gssc.graph import Graph
-from gssc.result import Result, finished, make_training
+from gssc.result import Result, make_training
 from gssc.settings import read_settings
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
@@ -170,17 +170,15 @@ class Run:
             callbacks.end(metrics)
 
     def _train(self, on_epoch: Callable[[Epoch], None]) -> dict[str, Any]:
-        saved_at = time.monotonic()
-
-        def keep(record: Epoch) -> None:
-            nonlocal saved_at
+        saved_at, history = time.monotonic(), []
+        for record in self.training.epochs():
+            history.append(record)
             self._log(record)
             on_epoch(record)
             if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
                 self._save_checkpoint()
                 saved_at = time.monotonic()
-
-        self.result = finished(self.training, keep)
+        self.result = Result(self.training, history)
         return self._finish(self.result)
 
     def __del__(self) -> None:
