@@ -160,8 +160,8 @@ class Training(ABC):
 
     Settings: ClassVar[type[RunConfig]]
     judge: Judge
-    scaling: Scaling
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
+    scaling: Scaling
 
     def __init__(self, graph: Graph, config: RunConfig, best: BestEpoch | None = None):
         config.check()
