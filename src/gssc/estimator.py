@@ -306,6 +306,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     def _keep(self, result: Result, rows: np.ndarray, features: Any, codes: np.ndarray) -> None:
         """Everything there is to know once training has ended."""
+        assert isinstance(result.training, LearnerTraining)
         self.model_ = result.deployed()
         self.choices_ = dict(result.training.choices)
         self.history_ = [_without_test(record) for record in result.history]
