@@ -18,7 +18,7 @@ from gssc.graph import Graph
 from gssc.train.registry import training_class
 from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
 
-__all__ = ["Result", "fit", "make_training"]
+__all__ = ["Result", "finished", "fit", "make_training"]
 
 UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
 SAME_TRUST = 0.01  # keep probabilities closer than this tell nothing
@@ -129,9 +129,8 @@ class Result:
         )
 
     def _trust_note(self) -> str | None:
-        """A sparsifier that learned but cannot tell one edge from another."""
-        sparsifier = getattr(self.training, "sparsifier", None)
-        if sparsifier is None or not sparsifier.trains:
+        """Keep probabilities that do not tell one edge from another."""
+        if not self.training.weighs_edges:
             return None
         trust = self.edge_trust()[1]
         if len(trust) < 2 or trust.max() - trust.min() >= SAME_TRUST:
@@ -185,7 +184,16 @@ def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch
     >>> result.deployed().predict(result.graph.features).shape
     (60,)
     """
-    training: Training = make_training(graph, config or parse_config())
+    return finished(make_training(graph, config or parse_config()), on_epoch)
+
+
+def finished(training: Training, on_epoch: Callable[[Epoch], None] | None = None) -> Result:
+    """Run a training to its end and return the result.
+
+    Args:
+        training: wherever it stands.
+        on_epoch: called with the record of every epoch.
+    """
     history = []
     for record in training.epochs():
         history.append(record)

@@ -98,9 +98,11 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 def named(section: str, arguments: Sequence[str]) -> str | None:
     """The model or sparsifier that is typed, or that a file of settings names; its settings may be typed, too."""
-    typed = _value_of(f"--{section}.name", arguments)
+    typed, own_file = _value_of(f"--{section}.name", arguments), _value_of(f"--{section}", arguments)
     if typed:
         return typed
+    if own_file and Path(own_file).is_file() and "name" in (values := read_settings(own_file)):
+        return str(values["name"])
     file, folder = _value_of("--config", arguments), _value_of("--out", arguments)
     files = [Path(file)] if file else []
     files += [Path(folder) / "config.yaml"] if folder and "--resume" in arguments else []

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows, SparseRows, product
+from gssc.models.base import folded
 from gssc.models.dropout import drop
 from gssc.settings import setting
 
@@ -99,16 +100,7 @@ class Student(nn.Module):
         """The student as (weight [out, in], bias) pairs with batch norm folded in."""
         maps: list[tuple[Tensor, Tensor]] = [(self.first.weight.T * self.input_scale, self.first.bias)]
         maps += [(linear.weight, linear.bias) for linear in self.linears]  # type: ignore[misc]
-        folded = []
-        for place, (weight, bias) in enumerate(maps):
-            norm = self.norms[place] if place < len(self.norms) else None
-            if isinstance(norm, nn.BatchNorm1d):
-                assert norm.running_var is not None
-                assert norm.running_mean is not None
-                factor = norm.weight / (norm.running_var + norm.eps).sqrt()
-                weight, bias = weight * factor.unsqueeze(1), (bias - norm.running_mean) * factor + norm.bias
-            folded.append((weight.numpy().copy(), bias.numpy().copy()))
-        return folded
+        return [folded(*pair, norm) for pair, norm in zip(maps, [*self.norms, None], strict=True)]
 
 
 @torch.no_grad()

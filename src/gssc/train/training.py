@@ -66,6 +66,17 @@ class Outcome:
         """Test score of the kept epoch."""
         return self.kept.test_score
 
+    def measured(self) -> dict[str, float]:
+        """What a comparison records of it, by the columns of its store."""
+        return {
+            "val_score": self.val_score,
+            "test_score": self.test_score,
+            "seconds": round(self.seconds, 3),
+            "epochs": self.epochs,
+            "edges_kept": self.edges_kept,
+            "edges_total": self.edges_total,
+        }
+
 
 @dataclass
 class Step:
@@ -140,6 +151,7 @@ class Training(ABC):
 
     Attributes:
         Settings: the class of its settings.
+        scaling: how feature rows are scaled.
         epoch: number of the next epoch.
         seconds: time spent so far.
         best: the epoch to keep, so far.
@@ -149,6 +161,7 @@ class Training(ABC):
     Settings: ClassVar[type[RunConfig]]
     judge: Judge
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
+    scaling: Scaling
 
     def __init__(self, graph: Graph, config: RunConfig, best: BestEpoch | None = None):
         config.check()
@@ -204,6 +217,12 @@ class Training(ABC):
         self.best.load_state_dict(state["best"])
         restore_rng(self.rng, state["rng"])
 
+    @property
+    def weighs_edges(self) -> bool:
+        """Whether keep probabilities are learned or estimated, so that they should differ from edge to edge."""
+        sparsifier = getattr(self, "sparsifier", None)
+        return sparsifier is not None and bool(sparsifier.trains)
+
     def kept(self) -> Epoch:
         """The record of the epoch that is kept."""
         if self.best.record is None:
@@ -257,7 +276,7 @@ def deployed_mlp(
     return DeployedModel(
         layers=[scaling.folded(layers[0]), *layers[1:]],
         class_names=list(names),
-        activation=activation,  # type: ignore[arg-type]  # checked there
+        activation=activation,
         normalize=scaling.normalize,
         task=graph.task.name,  # type: ignore[arg-type]
         feature_names=list(graph.feature_names) if graph.feature_names else None,
