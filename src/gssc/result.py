@@ -80,6 +80,12 @@ class Result:
         return self.outcome.kept
 
     @property
+    def kept_because(self) -> str:
+        """Why that epoch was kept."""
+        student = getattr(self.training, "choices", {}).get("student")
+        return f"the student that held-out data favour ({student})" if student else self.training.best.reason()
+
+    @property
     def scores(self) -> np.ndarray:
         """Logits of every node, in the graph's setting, [N, C]."""
         return self.outcome.scores

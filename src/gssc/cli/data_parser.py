@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gssc.cli.parser import CommandParser
+from gssc.cli.parser import CommandParser, sentence
 from gssc.errors import GsscError
 
 EXAMPLES = """\
@@ -38,7 +38,7 @@ def add_arguments(parser: CommandParser) -> None:
     subcommands = parser.add_subcommands(required=True, metavar="list|info|import")
     for name, summary in SUMMARIES.items():
         epilog = IMPORT_EXAMPLES if name == "import" else None
-        child = CommandParser(description=f"{summary}.", epilog=epilog)
+        child = CommandParser(description=sentence(summary), epilog=epilog)
         _OPTIONS[name](child)
         subcommands.add_subcommand(name, child, help=summary)
 
