@@ -190,8 +190,9 @@ class StreamedTraining(BilevelTraining):
             for part in (graph.train, graph.val, graph.test)
         ]
         self.judged = np.unique(np.concatenate(parts))
-        places = [np.searchsorted(self.judged, part) for part in parts]
-        self.judge = StreamedJudge(self.task, graph.labels[self.judged], np.empty((2, 0), dtype=np.int64), *places)
+        train, val, test = (np.searchsorted(self.judged, part) for part in parts)
+        no_edges = np.empty((2, 0), dtype=np.int64)
+        self.judge = StreamedJudge(self.task, graph.labels[self.judged], no_edges, train, val, test)
 
     @property
     def position_numbers(self) -> list[int]:
@@ -213,7 +214,7 @@ class StreamedTraining(BilevelTraining):
             yield self.train_epoch()
 
     def prepare(self) -> None:
-        """Make the sketches and weigh the evidence, if that was not done yet: one pass over features, two over edges."""
+        """Make the sketches and weigh the evidence, if not done yet: one pass over features, two over edges."""
         if self.sketches is not None:
             return
         seed = self.settings.train.seed
