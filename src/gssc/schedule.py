@@ -35,6 +35,7 @@ class TrainConfig:
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
         device: where the model is trained: ``cpu``, or a device of torch such as ``cuda`` or ``mps``.
+        memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """
 
     epochs: int = setting(50, low=0)
@@ -51,6 +52,7 @@ class TrainConfig:
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)
     device: str = "cpu"
+    memory: float = setting(0.25, low=0)
 
 
 @dataclass
