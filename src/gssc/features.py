@@ -155,13 +155,14 @@ class FeatureTable:
                 self._all = self.rows(np.arange(self.shape[0]))
         return self._all
 
-    def blocks(self, size: int = 65536) -> Iterator[Rows]:
-        """All rows in order, a block at a time."""
-        if self.shape[0] <= size:
+    def blocks(self, size: int = 65536, part: slice | None = None) -> Iterator[Rows]:
+        """All rows in order, or those of a part, a block at a time."""
+        first, stop, _ = (part or slice(None)).indices(self.shape[0])
+        if self.shape[0] <= size and stop - first == self.shape[0]:
             yield self.all()
             return
-        for start in range(0, self.shape[0], size):
-            yield self.rows(np.arange(start, min(start + size, self.shape[0])))
+        for start in range(first, stop, size):
+            yield self.rows(np.arange(start, min(start + size, stop)))
 
 
 def scaling_of(features: Any, normalize: str) -> Scaling:

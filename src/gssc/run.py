@@ -36,7 +36,7 @@ from gssc.result import Result, make_training
 from gssc.settings import read_settings
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
-from gssc.train.training import Epoch, Training
+from gssc.train.training import Diverged, Epoch, Training
 from gssc.versions import versions
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -149,11 +149,17 @@ class Run:
                 self.folder, self._replaces = self._replaces, None
             return metrics
         except GsscError as error:
-            if self._replaces is None:
+            good = f"; the last good checkpoint is {self._last_checkpoint()}" if isinstance(error, Diverged) else ""
+            before = f"; the run before it is still in {self._replaces}" if self._replaces else ""
+            if not good + before:
                 raise
-            raise GsscError(f"{error}; the run before it is still in {self._replaces}") from error
+            raise GsscError(f"{error}{good}{before}") from error
         finally:
             self._let_go()
+
+    def _last_checkpoint(self) -> str:
+        path = self.folder / run_folder.CHECKPOINT
+        return f"{path}, before epoch {load_checkpoint(path)['lines']}"
 
     def _follow(self, on_epoch: Callable[[Epoch], None] | None, callbacks: Callbacks) -> dict[str, Any]:
         def told(record: Epoch) -> None:

@@ -26,6 +26,7 @@ from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run
+    from gssc.train.distributed import Processes
     from gssc.train.training import Epoch
 
 EXAMPLES = """\
@@ -121,15 +122,40 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def run(args: Any) -> None:
-    """Put the settings together, train with a progress bar, show the result."""
+    """Put the settings together, train with a progress bar, show the result; by torchrun, with other processes."""
+    from gssc.train.distributed import joined
+
+    with joined() as processes:
+        if is_about_molecules(args):
+            if processes.count > 1:
+                raise GsscError("models of molecules train in one process: start them without torchrun")
+            train_molecules(args)
+        elif processes.first:
+            _train(args, processes)
+        else:
+            _help(args, processes)
+
+
+def _help(args: Any, processes: Processes) -> None:
+    """Train along with the first process, which alone reads and writes the run folder."""
+    from gssc.result import make_training
+    from gssc.run import load_graph
+
+    config, state = processes.from_first(lambda: None)
+    if state is None:  # the run is finished
+        return
+    training = make_training(load_graph(config.data, args.get("data_root")), config)
+    training.load_state_dict(state)
+    for _ in training.epochs():
+        pass
+
+
+def _train(args: Any, processes: Processes) -> None:
     from rich.console import Console
 
     from gssc.run import Run
     from gssc.tracking import make_tracker
 
-    if is_about_molecules(args):
-        train_molecules(args)
-        return
     config = settings_of(args)
     folder = folder_of(args, config.data)
     trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
@@ -140,6 +166,7 @@ def run(args: Any) -> None:
         resume=bool(args.get("resume")),
         data_root=args.get("data_root"),
     )
+    processes.from_first(lambda: (config, None if run.finished else run.training.state_dict()))
     announce(run, args)
     try:
         with EpochBar(run) as bar:
