@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gssc.features import FeatureTable, Rows
 from gssc.train.distributed import Processes
+from gssc.train.edge_stream import cut
 
 
 @dataclass
@@ -30,6 +31,7 @@ class EdgeBatch:
         negatives_in_batch: the endpoints of other pairs of the batch serve as negatives.
         labels: training labels of both ends, -1 or NaN where unknown, [2, B] or [2, B, T].
         index: which of the pairs given to :class:`EdgeBatches` these are, [B].
+        soft: what a teacher thinks of both ends, [2, B, C]; None without a teacher.
     """
 
     rows: Rows
@@ -39,6 +41,7 @@ class EdgeBatch:
     negatives_in_batch: bool
     labels: Tensor
     index: np.ndarray
+    soft: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -76,7 +79,7 @@ class EdgeBatches:
     def epoch(self, pairs: np.ndarray, rng: np.random.Generator) -> Iterator[EdgeBatch]:
         """One pass over ``pairs`` [2, P] in random order."""
         for index in islice(self._chunks(pairs.shape[1], rng), self.max_batches or None):
-            yield self._batch(pairs, index, rng)
+            yield self.batch(pairs, index, rng)
 
     def node_epoch(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """One pass over all nodes in random order, a batch of them at a time, however many there are."""
@@ -85,17 +88,10 @@ class EdgeBatches:
 
     def _chunks(self, count: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Shuffled numbers below ``count``, a batch at a time."""
-        order = rng.permutation(count)
-        stops = [*range(self.batch_size, count, self.batch_size), count]
-        if len(stops) > 1 and stops[-1] - stops[-2] < 2 * self.processes.count:
-            del stops[-2]
-        start = 0
-        for stop in stops:
-            if stop > start:
-                yield order[start:stop]
-            start = stop
+        yield from cut(rng.permutation(count), self.batch_size, least=2 * self.processes.count)
 
-    def _batch(self, pairs: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> EdgeBatch:
+    def batch(self, pairs: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> EdgeBatch:
+        """This process's share of the batch of some of the pairs [2, P], with negatives drawn by ``rng``."""
         share = self.processes.share(len(index))
         negative = self._draw_negatives(pairs, len(index), rng)[share]
         index = index[share]

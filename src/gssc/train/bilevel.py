@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
 from gssc.graph import Graph
-from gssc.models.str_contrast import STRContrast
+from gssc.models.str_contrast import PairLogits, STRContrast
 from gssc.sparsify.base import Sparsifier
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train import losses
@@ -46,21 +46,16 @@ class BilevelTraining(Training):
     """
 
     Settings = ContrastConfig
-    config: ContrastConfig
+    settings: ContrastConfig
     several_processes = True
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
 
     def __init__(self, graph: Graph, config: ContrastConfig, plain: bool = False):
         super().__init__(graph, config)
+        self.settings = config
         self.device = usable_device(config.train.device)
         self.plain = plain or self.device.type != "cpu"
-        self.processes = processes()
-        self.own_rng = self.processes.own_rng(self.rng)  # of what differs between processes: dropout
-        if config.train.batch_size < 2 * self.processes.count > 2:
-            raise GsscError(
-                f"train.batch_size is {config.train.batch_size}: {self.processes.count} processes need at least "
-                f"{2 * self.processes.count}"
-            )
+        self._share_work()
         self.phase = "pretrain"  # then "warm-up", "alternate", "consolidate"
         self.consolidated = 0  # epochs of the last phase so far
         self.soft_labels: Tensor | None = None  # what the last phase trains towards
@@ -68,8 +63,16 @@ class BilevelTraining(Training):
         with computing(config.train.threads):
             self._build()
 
+    def _share_work(self) -> None:
+        """Find out which processes train together."""
+        self.processes, size = processes(), self.settings.train.batch_size
+        self.own_rng = self.processes.own_rng(self.rng)  # of what differs between processes: dropout
+        least = 2 * self.processes.count
+        if size < least > 2:
+            raise GsscError(f"train.batch_size is {size}: {self.processes.count} processes need at least {least}")
+
     def _build(self) -> None:
-        graph, config, seen = self.graph, self.config, self.seen
+        graph, config, seen = self.graph, self.settings, self.seen
         rows_on = self.device if self.plain else None
         self.table = FeatureTable(seen.features, config.train.normalize, rows_on)
         self.scaling = self.table.scaling
@@ -102,7 +105,7 @@ class BilevelTraining(Training):
 
     def _make_sparsifier(self, edges: Tensor) -> Sparsifier:
         """The sparsifier of the settings; one that learns nothing sees no features, which may lie on disk."""
-        settings, started = self.config.sparsifier, time.perf_counter()
+        settings, started = self.settings.sparsifier, time.perf_counter()
         training_way("str_contrast", settings.name)
         kind = sparsifier_class(settings.name)
         if kind.reads_features and self.device.type != "cpu":
@@ -131,7 +134,7 @@ class BilevelTraining(Training):
 
     def warm_up(self) -> Iterator[Step]:
         """Update theta on the full graph, until psi has pseudo-labels worth following."""
-        while self.epoch < self.config.train.warmup_epochs and not self.best.patience_is_over():
+        while self.epoch < self.settings.train.warmup_epochs and not self.best.patience_is_over():
             kept = self.every_given_pair()
             theta, _ = self.update_classifier(kept)  # Eq. 13 and 17
             logits = self.predict_all()
@@ -140,7 +143,7 @@ class BilevelTraining(Training):
 
     def alternate(self) -> Iterator[Step]:
         """Update theta on a sampled subgraph, then psi by the homophily of that subgraph."""
-        last = self.config.train.warmup_epochs + self.config.train.epochs
+        last = self.settings.train.warmup_epochs + self.settings.train.epochs
         while self.epoch < last and not self.best.patience_is_over():
             kept, weights = self.sample_subgraph()  # Eq. 5 and 6
             theta, pair_losses = self.update_classifier(kept)  # Eq. 13 and 17
@@ -151,7 +154,7 @@ class BilevelTraining(Training):
 
     def consolidate(self) -> Iterator[Step]:
         """Update theta towards the consensus for a few cheap epochs, the learning rate falling to a hundredth."""
-        total = self.config.consolidate.epochs
+        total = self.settings.consolidate.epochs
         if self.consolidated == total:
             return
         trusted = np.flatnonzero(self.edge_trust()[1] > 0.5)
@@ -163,11 +166,11 @@ class BilevelTraining(Training):
 
     def _begin_alternation(self) -> None:
         """Count epochs and patience from the end of the warm-up, which may have come early."""
-        self.phase, self.epoch, self.best.epochs_since = "alternate", self.config.train.warmup_epochs, 0
+        self.phase, self.epoch, self.best.epochs_since = "alternate", self.settings.train.warmup_epochs, 0
 
     def _begin_consolidation(self) -> None:
         self.phase = "consolidate"
-        if self.config.consolidate.epochs:
+        if self.settings.consolidate.epochs:
             self.soft_labels = self.consensus.soft_labels()
             self.optimizer.state.clear()
 
@@ -190,14 +193,34 @@ class BilevelTraining(Training):
 
     def update_classifier(self, kept: np.ndarray) -> tuple[dict[str, float], Tensor]:
         """One pass over the kept pairs, one step on the class centres; returns mean losses, and l_ij of every pair."""
-        objective = self.config.objective
         pairs = self.pairs[:, kept]
-        class_weight = self._on_device(self._class_weight(pairs))
-        total, count = np.zeros(2), 0
         pair_losses = torch.zeros(self.pairs.shape[1], device=self.device)
+
+        def remember(batch: EdgeBatch, out: PairLogits, smoothness: Tensor) -> None:
+            pair_losses[kept[batch.index]] = smoothness
+
+        means = self.descend_on(self.batches.epoch(pairs, self.rng), self._class_weight(pairs), remember)
+        losses_of_all = self.processes.summed(pair_losses, len(kept))
+        return {**means, "center_loss": self.update_centers()}, losses_of_all
+
+    def descend_on(
+        self,
+        batches: Iterable[EdgeBatch],
+        class_weight: Tensor | None,
+        after: Callable[[Any, PairLogits, Tensor], None] = lambda batch, out, smoothness: None,
+    ) -> dict[str, float]:
+        """One step of the classifier per batch (Eq. 13 and 17); returns mean losses.
+
+        Args:
+            batches: what to train on.
+            class_weight: of each class, [C].
+            after: called after each step with the batch, its logits and its l_ij, [B].
+        """
+        objective, class_weight = self.settings.objective, self._on_device(class_weight)
+        total, count = np.zeros(2), 0
         self.model.train()
-        self.processes.renew(self.own_rng, self.config.train.seed, self.epoch)
-        for batch in self.batches.epoch(pairs, self.rng):
+        self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
+        for batch in batches:
             out = self.shared("compare", batch)
             smoothness = losses.pair_smoothness(
                 self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight, objective.bounded
@@ -205,19 +228,20 @@ class BilevelTraining(Training):
             classification = losses.classification(self.task, out.endpoints, out.mixed, batch.labels, class_weight)
             of_pairs, of_labels = self._scales(batch, class_weight)
             smooth, classified = of_pairs * smoothness.mean(), of_labels * classification
+            if batch.soft is not None:
+                classified = classified + of_pairs * losses.taught(self.task, out.endpoints, out.mixed, batch.soft)
             descend(objective.smoothness_weight * smooth + classified, self.optimizer)
             self.averaged.follow()
-            pair_losses[kept[batch.index]] = smoothness.detach()
+            after(batch, out, smoothness.detach())
             total += self._finite(count, smooth.item(), classified.item())
             count += 1
         self.processes.average_statistics(self.model, self.averaged.model)
-        smooth_mean, classified_mean = self.processes.mean(total / max(count, 1)).tolist()
-        named = {"smoothness_loss": smooth_mean, "classification_loss": classified_mean}
-        return {**named, "center_loss": self.update_centers()}, self.processes.summed(pair_losses, len(kept))
+        means = self.processes.mean(total / max(count, 1)).tolist()
+        return dict(zip(("smoothness_loss", "classification_loss"), means, strict=True))
 
     def _class_weight(self, pairs: np.ndarray) -> Tensor | None:
         """Weights of the classes in the loss over these pairs."""
-        if self.config.objective.class_weights != "endpoints" or not self.task.has_classes:
+        if self.settings.objective.class_weights != "endpoints" or not self.task.has_classes:
             return self.class_weight
         first, second = torch.from_numpy(pairs)
         by_endpoints = losses.endpoint_class_weights(self.labels, first, second, self.task.width)
@@ -232,12 +256,12 @@ class BilevelTraining(Training):
     def _finite(self, batch: int, *values: float) -> np.ndarray:
         """The losses of a batch, which must be finite."""
         if not np.isfinite(values).all():
-            raise Diverged(f"epoch {self.epoch}, batch {batch}", f"lower train.lr (now {self.config.train.lr:g})")
+            raise Diverged(f"epoch {self.epoch}, batch {batch}", f"lower train.lr (now {self.settings.train.lr:g})")
         return np.array(values)
 
     def update_centers(self) -> float:
         """The released program's extra step: labelled and predicted class centres towards each other."""
-        weight, most = self.config.objective.center_weight, CENTER_NODES
+        weight, most = self.settings.objective.center_weight, CENTER_NODES
         if weight == 0 or not self.task.has_classes:
             return 0.0
         if self.table.shape[0] <= most:
@@ -274,7 +298,7 @@ class BilevelTraining(Training):
         """One step of psi; returns its loss."""
         if not weights.requires_grad or self.sparsifier_optimizer is None:
             return {}
-        loss = homophily_loss(self.config.sparsifier.objective, weights, agreement.to(weights.device), pair_losses)
+        loss = homophily_loss(self.settings.sparsifier.objective, weights, agreement.to(weights.device), pair_losses)
         own = self.sparsifier.own_loss()
         descend(loss if own is None else loss + own, self.sparsifier_optimizer)
         return {"sparsifier_loss": loss.item()}
@@ -290,7 +314,7 @@ class BilevelTraining(Training):
         assert self.soft_labels is not None
         total, count = np.zeros(1), 0
         self.model.train()
-        self.processes.renew(self.own_rng, self.config.train.seed, self.epoch)
+        self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
         for nodes in self.batches.node_epoch(self.rng):
             logits = self.shared("forward", self.table.rows(nodes))
             wanted = self.soft_labels[torch.from_numpy(nodes)].to(self.device)
@@ -312,7 +336,7 @@ class BilevelTraining(Training):
 
     def scale_learning_rate(self, factor: float) -> None:
         """Set the classifier's learning rate to this share of its full value."""
-        self.optimizer.param_groups[0]["lr"] = factor * self.config.train.lr
+        self.optimizer.param_groups[0]["lr"] = factor * self.settings.train.lr
 
     # State and result -------------------------------------------------------------------------------------------
 
@@ -344,7 +368,9 @@ class BilevelTraining(Training):
 
     def deployed(self) -> DeployedModel:
         """The model as it stands, with batch norm folded in, ready to serve."""
-        return deployed_mlp(self.graph, self.averaged.model.folded_layers(), self.config.model.activation, self.scaling)
+        return deployed_mlp(
+            self.graph, self.averaged.model.folded_layers(), self.settings.model.activation, self.scaling
+        )
 
     @torch.no_grad()
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:

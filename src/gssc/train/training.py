@@ -172,10 +172,12 @@ class Training(ABC):
         best: the epoch to keep, so far.
         counters: names of the plain attributes that belong to the state.
         several_processes: whether processes started by torchrun can share its work.
+        streams: whether a graph on disk stays there; otherwise it is read into memory first.
     """
 
     Settings: ClassVar[type[RunConfig]]
     judge: Judge
+    streams: ClassVar[bool] = False
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
     several_processes: ClassVar[bool] = False
 
@@ -190,8 +192,10 @@ class Training(ABC):
             raise GsscError(
                 f"graph {graph.name!r} has no training labels; give some nodes a label and a place in train"
             )
+        graph = graph if self.streams else graph.in_memory()
         self.graph, self.config, self.task = graph, config, graph.task
-        self.seen, self.seen_nodes = graph.training_view()
+        if not self.streams:
+            self.seen, self.seen_nodes = graph.training_view()
         self.rng = np.random.Generator(np.random.SFC64(config.train.seed))
         self.best = best or BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
         self.epoch = 0
@@ -304,5 +308,5 @@ def training_labels(graph: Graph) -> Tensor:
     """The labels training may see: those of train nodes; -1 or NaN everywhere else."""
     labels = graph.task.unknown(graph.num_nodes)
     train = torch.from_numpy(graph.train)
-    labels[train] = torch.from_numpy(graph.labels).to(labels.dtype)[train]
+    labels[train] = torch.from_numpy(graph.labels[graph.train]).to(labels.dtype)
     return labels
