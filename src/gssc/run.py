@@ -28,6 +28,7 @@ import yaml
 from gssc import run_folder
 from gssc.config import DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
+from gssc.data.disk import check_digests, is_disk_graph
 from gssc.data.splits import make_split
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, read_json, write_json
@@ -47,6 +48,8 @@ def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
     if (data.dataset is None) == (data.graph is None):
         raise GsscError("name a data set, or give your own graph with --graph FILE.npz (one of the two)")
     if data.graph is not None:
+        if is_disk_graph(data.graph):  # a flipped bit in a file that is not read whole would go unnoticed
+            check_digests(data.graph)
         graph = Graph.load(data.graph)
         if data.split is not None:
             if len(graph.train) or len(graph.val) or len(graph.test):

@@ -22,6 +22,7 @@ from gssc.result import make_training
 from gssc.run import Run
 from gssc.train.batches import EdgeBatches
 from gssc.train.distributed import LOST, Processes
+from gssc.train.stream import StreamedTraining
 
 # The same global batches in one process and in two: nothing is drawn that depends on the process.
 ALIKE = {
@@ -38,6 +39,8 @@ USUAL = {
     "consolidate": {"epochs": 4},
 }
 
+STREAMED = {**ALIKE, "sparsifier": {"name": "evidence"}, "consolidate": {"epochs": 0}}
+
 SCRIPT = """
 import json, sys
 import numpy as np
@@ -46,15 +49,17 @@ from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.result import make_training
 from gssc.train.distributed import joined
+from gssc.train.stream import StreamedTraining
 
 place, graph = sys.argv[1], load_dataset("csbm", nodes=200, degree=8, signal=4.0, classes=2)
 with joined() as processes:
     found = {}
     for name, settings in json.loads(sys.argv[2]).items():
-        training = make_training(graph, parse_config(settings))
+        make = StreamedTraining if name == "streamed" else make_training
+        training = make(graph, parse_config(settings))
         for _ in training.epochs():
             pass
-        found[name] = training.outcome().scores
+        found[name] = np.asarray(training.outcome().scores)
     try:
         make_training(graph, parse_config({}))
     except GsscError as error:
@@ -70,25 +75,24 @@ def torchrun(*arguments: str, **options) -> subprocess.Popen:
 
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    process = torchrun(
-        str(tmp_path / "script.py"), str(tmp_path), json.dumps({"alike": ALIKE, "usual": USUAL}), env=os.environ
-    )
+    cases = {"alike": ALIKE, "usual": USUAL, "streamed": STREAMED}
+    process = torchrun(str(tmp_path / "script.py"), str(tmp_path), json.dumps(cases), env=os.environ)
     stderr = process.communicate(timeout=600)[1]
     assert process.returncode == 0, stderr
     first, second = (np.load(tmp_path / f"{rank}.npz") for rank in range(2))
     assert first["count"] == 2
     graph = load_dataset("csbm", nodes=200, degree=8, signal=4.0, classes=2)
     alone = {}
-    for name, settings in (("alike", ALIKE), ("usual", USUAL)):
-        training = make_training(graph, parse_config(settings))
+    for name, settings in cases.items():
+        training = (StreamedTraining if name == "streamed" else make_training)(graph, parse_config(settings))
         for _ in training.epochs():
             pass
-        alone[name] = training.outcome()
-    spread = alone["alike"].scores.std()
-    np.testing.assert_allclose(first["alike"], alone["alike"].scores, atol=1e-3 * spread)
-    for name in ("alike", "usual"):  # processes hold the same weights and the same running statistics
+        alone[name] = np.asarray(training.outcome().scores)
+    for name in ("alike", "streamed"):
+        np.testing.assert_allclose(first[name], alone[name], atol=1e-3 * alone[name].std())
+    for name in cases:  # processes hold the same weights and the same running statistics
         np.testing.assert_allclose(first[name], second[name], atol=1e-5)
-    right = [(scores.argmax(1) == graph.labels).mean() for scores in (first["usual"], alone["usual"].scores)]
+    right = [(scores.argmax(1) == graph.labels).mean() for scores in (first["usual"], alone["usual"])]
     assert min(right) > 0.85
     assert abs(right[0] - right[1]) < 0.1
     assert str(first["refused"]).startswith("model gssc trains in one process: start it without torchrun")

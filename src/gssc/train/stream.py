@@ -217,7 +217,7 @@ class StreamedTraining(BilevelTraining):
             yield self.train_epoch()
 
     def prepare(self) -> None:
-        """Make the sketches and weigh the evidence, if that was not done yet: one pass over features, two over edges."""
+        """Make the sketches and weigh the evidence, if not done yet: one pass over features, two over edges."""
         if self.sketches is not None:
             return
         seed = self.settings.train.seed
