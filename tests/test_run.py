@@ -158,7 +158,11 @@ def test_files_of_another_program_are_not_overwritten(graph_file: Path, tmp_path
 
 
 QUICK = {"epochs": 1, "warmup_epochs": 1}
-OF_ANOTHER_PROGRAM = ["model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"]
+OF_ANOTHER_PROGRAM = [
+    *("model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"),
+    "data: 1\nmodel: 2\nsparsifier: 3\ntrain: 4\n",
+    "data: {}\nmodel: {}\nsparsifier: {}\ntrain: {}\n",
+]
 
 
 @pytest.mark.parametrize("content", OF_ANOTHER_PROGRAM)

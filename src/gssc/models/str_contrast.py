@@ -66,6 +66,12 @@ class PairLogits:
     mixed: Tensor  # z of the points i->j and j->i, [2, B, C]
     negatives: Tensor | None  # z of one non-neighbour a pair, [B, C]
 
+    def float(self) -> PairLogits:
+        """The same in single precision."""
+        return PairLogits(
+            self.endpoints.float(), self.mixed.float(), None if self.negatives is None else self.negatives.float()
+        )
+
 
 class MixNet(nn.Module):
     """beta of the released program: a net of its own on the features (linear, batch norm, vector)."""

@@ -26,7 +26,7 @@ from gssc.train.consensus import Consensus
 from gssc.train.distributed import SharedModel, processes
 from gssc.train.optimize import adam, descend, falling
 from gssc.train.pairing import training_way
-from gssc.train.process import computing, usable_device
+from gssc.train.process import computing, is_mixed, usable_device
 from gssc.train.psi import homophily_loss
 from gssc.train.training import Diverged, Judge, Outcome, Step, Training, deployed_mlp, training_labels
 
@@ -54,7 +54,8 @@ class BilevelTraining(Training):
         super().__init__(graph, config)
         self.settings = config
         self.device = usable_device(config.train.device)
-        self.plain = plain or self.device.type != "cpu"
+        self.mixed = is_mixed(config.train.mixed_precision, self.device)
+        self.plain = plain or self.mixed or self.device.type != "cpu"
         self._share_work()
         self.phase = "pretrain"  # then "warm-up", "alternate", "consolidate"
         self.consolidated = 0  # epochs of the last phase so far
@@ -221,7 +222,7 @@ class BilevelTraining(Training):
         self.model.train()
         self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
         for batch in batches:
-            out = self.shared("compare", batch)
+            out = self._call("compare", batch).float()
             smoothness = losses.pair_smoothness(
                 self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight, objective.bounded
             )
@@ -246,6 +247,11 @@ class BilevelTraining(Training):
         first, second = torch.from_numpy(pairs)
         by_endpoints = losses.endpoint_class_weights(self.labels, first, second, self.task.width)
         return by_endpoints if self.class_weight is None else by_endpoints * self.class_weight
+
+    def _call(self, method: str, given: Any) -> Any:
+        """What a method of the model gives, in mixed precision if that is on."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed):
+            return self.shared(method, given)
 
     def _scales(self, batch: EdgeBatch, class_weight: Tensor | None) -> list[float]:
         """What to multiply the means over this process's pairs and labels by."""
@@ -273,7 +279,7 @@ class BilevelTraining(Training):
             rows, labels = self.table.rows(nodes), self.labels[torch.from_numpy(nodes)]
         if len(labels) < 2:
             return 0.0
-        loss = weight * losses.class_centers(self.shared("forward", rows), labels.to(self.device))
+        loss = weight * losses.class_centers(self._call("forward", rows).float(), labels.to(self.device))
         descend(loss, self.optimizer)
         return loss.item()
 
@@ -316,7 +322,7 @@ class BilevelTraining(Training):
         self.model.train()
         self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
         for nodes in self.batches.node_epoch(self.rng):
-            logits = self.shared("forward", self.table.rows(nodes))
+            logits = self._call("forward", self.table.rows(nodes)).float()
             wanted = self.soft_labels[torch.from_numpy(nodes)].to(self.device)
             loss = self.task.soft_loss(logits, wanted, self._on_device(self.class_weight))
             loss = self.processes.scales(len(nodes))[0] * loss

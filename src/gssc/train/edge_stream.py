@@ -1,9 +1,9 @@
 """The edges of a graph in shuffled order without a list of them: blocks in random order, shuffled within a buffer.
 
 Edges lie on disk in the order of their nodes. A pass permutes blocks of neighbouring edges, reads some of them at a
-time into a buffer, and shuffles both directions of every edge in it. Reads are long, memory is that of a buffer, and every
-pair comes exactly once per pass. What a pass looks like follows from the seed and its number alone, so that a position
-is three numbers.
+time into a buffer, and shuffles both directions of every edge in it. Reads are long, memory is that of a buffer, and
+every pair comes exactly once per pass. What a pass looks like follows from the seed and its number alone, so that a
+position is three numbers.
 """
 
 from __future__ import annotations

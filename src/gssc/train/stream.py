@@ -43,7 +43,7 @@ from gssc.train.checkpoint import State
 from gssc.train.distributed import SharedModel
 from gssc.train.edge_stream import EdgeStream, PairBatch, Position, prefetched
 from gssc.train.optimize import adam
-from gssc.train.process import computing, usable_device
+from gssc.train.process import computing, is_mixed, usable_device
 from gssc.train.selection import BestEpoch, Epoch
 from gssc.train.training import Judge, Outcome, Step, Training, training_labels
 from gssc.trust.streamed import Sketches, StreamedTrust
@@ -149,7 +149,8 @@ class StreamedTraining(BilevelTraining):
                 f"{', '.join(SPARSIFIERS)} (--sparsifier), or more memory (--train.memory)"
             )
         self.device = usable_device(self.settings.train.device)
-        self.plain = self.device.type != "cpu"
+        self.mixed = is_mixed(self.settings.train.mixed_precision, self.device)
+        self.plain = self.mixed or self.device.type != "cpu"
         self.phase = "sketch"
         self.position = Position()
         self.class_weight = None
