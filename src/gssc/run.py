@@ -28,7 +28,7 @@ import yaml
 from gssc import run_folder
 from gssc.config import DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
-from gssc.data.disk import check_digests, is_disk_graph
+from gssc.data.disk import check_digests, is_disk_graph, recorded_digest
 from gssc.data.splits import make_split
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, read_json, write_json
@@ -46,7 +46,7 @@ SECONDS_BETWEEN_CHECKPOINTS = 5.0
 def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
     """The graph a run is about."""
     if (data.dataset is None) == (data.graph is None):
-        raise GsscError("name a data set, or give your own graph with --graph FILE.npz (one of the two)")
+        raise GsscError("name a data set, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
     if data.graph is not None:
         if is_disk_graph(data.graph):  # a flipped bit in a file that is not read whole would go unnoticed
             check_digests(data.graph)
@@ -331,7 +331,8 @@ def fingerprint(graph: Graph) -> str:
     parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
     for part in (*parts, graph.edges, graph.labels, graph.train, graph.val, graph.test):
         digest.update(f"{part.shape}{part.dtype}".encode())
-        digest.update(np.ascontiguousarray(part).data)
+        recorded = recorded_digest(part)  # of a file that is not read again
+        digest.update(np.ascontiguousarray(part).data if recorded is None else recorded.encode())
     digest.update(graph.setting.encode())
     return digest.hexdigest()
 

@@ -38,6 +38,7 @@ class TrainConfig:
         mixed_precision: matrix products in bfloat16, losses and weights in float32: ``auto`` on CUDA devices that have
             bfloat16, ``on`` anywhere (on a CPU with ordinary torch operations, for tests), ``off``. Not yet measured on
             a GPU.
+        memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """
 
     epochs: int = setting(50, low=0)
@@ -55,6 +56,7 @@ class TrainConfig:
     threads: int = setting(1, low=1, high=1024)
     device: str = "cpu"
     mixed_precision: Literal["auto", "on", "off"] = "auto"
+    memory: float = setting(0.25, low=0)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from gssc.cli.main import main
 from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.errors import GsscError
+from gssc.learner.streamed import StreamedLearner
 from gssc.result import make_training
 from gssc.run import Run
 from gssc.train.batches import EdgeBatches
@@ -40,6 +41,7 @@ USUAL = {
 }
 
 STREAMED = {**ALIKE, "sparsifier": {"name": "evidence"}, "consolidate": {"epochs": 0}}
+LEARNER = {"teachers": {"pair_epochs": 3, "pair_batches": 4}, "model": {"hidden": 16}}
 
 SCRIPT = """
 import json, sys
@@ -49,13 +51,14 @@ from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.result import make_training
 from gssc.train.distributed import joined
+from gssc.learner.streamed import StreamedLearner
 from gssc.train.stream import StreamedTraining
 
 place, graph = sys.argv[1], load_dataset("csbm", nodes=200, degree=8, signal=4.0, classes=2)
 with joined() as processes:
     found = {}
     for name, settings in json.loads(sys.argv[2]).items():
-        make = StreamedTraining if name == "streamed" else make_training
+        make = {"streamed": StreamedTraining, "learner": StreamedLearner}.get(name, make_training)
         training = make(graph, parse_config(settings))
         for _ in training.epochs():
             pass
@@ -75,7 +78,7 @@ def torchrun(*arguments: str, **options) -> subprocess.Popen:
 
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    cases = {"alike": ALIKE, "usual": USUAL, "streamed": STREAMED}
+    cases = {"alike": ALIKE, "usual": USUAL, "streamed": STREAMED, "learner": LEARNER}
     process = torchrun(str(tmp_path / "script.py"), str(tmp_path), json.dumps(cases), env=os.environ)
     stderr = process.communicate(timeout=600)[1]
     assert process.returncode == 0, stderr
@@ -84,7 +87,8 @@ def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     graph = load_dataset("csbm", nodes=200, degree=8, signal=4.0, classes=2)
     alone = {}
     for name, settings in cases.items():
-        training = (StreamedTraining if name == "streamed" else make_training)(graph, parse_config(settings))
+        make = {"streamed": StreamedTraining, "learner": StreamedLearner}.get(name, make_training)
+        training = make(graph, parse_config(settings))
         for _ in training.epochs():
             pass
         alone[name] = np.asarray(training.outcome().scores)
@@ -92,9 +96,10 @@ def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
         np.testing.assert_allclose(first[name], alone[name], atol=1e-3 * alone[name].std())
     for name in cases:  # processes hold the same weights and the same running statistics
         np.testing.assert_allclose(first[name], second[name], atol=1e-5)
-    right = [(scores.argmax(1) == graph.labels).mean() for scores in (first["usual"], alone["usual"])]
-    assert min(right) > 0.85
-    assert abs(right[0] - right[1]) < 0.1
+    for name in ("usual", "learner"):
+        right = [(scores.argmax(1) == graph.labels).mean() for scores in (first[name], alone[name])]
+        assert min(right) > 0.85
+        assert abs(right[0] - right[1]) < 0.1
     assert str(first["refused"]).startswith("model gssc trains in one process: start it without torchrun")
 
 

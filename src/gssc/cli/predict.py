@@ -19,7 +19,7 @@ examples:
   gssc predict runs/bbbp molecules.csv --smiles-column smiles --out predictions.csv
   cat new_customers.csv | gssc predict runs/mine - -o - | head
 
-Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), or
+Rows come as a graph on disk (a folder of gssc data build), as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), or
 as CSV on standard input (-). If the model knows its features by name, columns are taken by name and others ignored. Ids
 are carried over from a column id, node_id or node, the one that --id names, or a first column that is no feature. The
 output has the id (or row number), the predicted class and every class's probability. Tables are read, and CSV is
@@ -33,7 +33,9 @@ SHOWN_CLASSES = 12
 def add_arguments(parser: Any) -> None:
     """The options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
-    parser.add_argument("rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv or .parquet; - is standard input")
+    parser.add_argument(
+        "rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv, .parquet or a graph's folder; - is standard input"
+    )
     parser.add_argument(
         "-o",
         "--out",
@@ -63,7 +65,9 @@ def run(args: Any) -> None:
     model = DeployedModel.load(args.run)
     summary = Summary(model)
     with predictions_to(args.out, model, args.overwrite) as output, progress() as show:
-        for block in row_blocks(args.rows, model.feature_names, model.widths[0], id_name=args.id, decimal=args.decimal):
+        for block in graph_rows(args.rows) or row_blocks(
+            args.rows, model.feature_names, model.widths[0], id_name=args.id, decimal=args.decimal
+        ):
             start = time.perf_counter()
             probabilities = model.predict_proba(block.features)
             summary.add(probabilities, time.perf_counter() - start)

@@ -64,7 +64,7 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
         return
     parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
-    parser.add_argument("--graph", type=str, help="your own graph, .npz")
+    parser.add_argument("--graph", type=str, help="your own graph: .npz, or a folder of gssc data build")
     parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
     parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
     parser.add_argument("--seed", type=int, help="seed of the run")

@@ -195,8 +195,9 @@ class StreamedTraining(BilevelTraining):
             for part in (graph.train, graph.val, graph.test)
         ]
         self.judged = np.unique(np.concatenate(parts))
-        places = [np.searchsorted(self.judged, part) for part in parts]
-        self.judge = StreamedJudge(self.task, graph.labels[self.judged], np.empty((2, 0), dtype=np.int64), *places)
+        train, val, test = (np.searchsorted(self.judged, part) for part in parts)
+        no_edges = np.empty((2, 0), dtype=np.int64)
+        self.judge = StreamedJudge(self.task, graph.labels[self.judged], no_edges, train, val, test)
 
     @property
     def position_numbers(self) -> list[int]:

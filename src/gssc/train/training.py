@@ -185,8 +185,8 @@ class Training(ABC):
         config.check()
         if processes().count > 1 and not self.several_processes:
             raise GsscError(
-                f"model {config.model.name} trains in one process: start it without torchrun, "
-                "or use --model str_contrast"
+                f"model {config.model.name} trains in one process: start it without torchrun, or use --model "
+                "str_contrast, or a graph on disk, which is streamed"
             )
         if len(graph.train) == 0:
             raise GsscError(
