@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -144,13 +145,14 @@ class SharedModel:
     def __call__(self, method: str, *arguments: Any) -> Any:
         if self.processes.count > 1 and not isinstance(self._module, DistributedDataParallel):
             place = next(self._module.parameters()).device
-            # A step on rows alone leaves what belongs to pairs without a gradient.
-            self._module = DistributedDataParallel(
-                self._module,
-                device_ids=[place] if place.type == "cuda" else None,
-                broadcast_buffers=False,
-                find_unused_parameters=True,
-            )
+            with warnings.catch_warnings():  # torch 2.13 has another name for broadcast_buffers, older ones do not
+                warnings.simplefilter("ignore", FutureWarning)
+                self._module = DistributedDataParallel(
+                    self._module,
+                    device_ids=[place] if place.type == "cuda" else None,
+                    broadcast_buffers=False,
+                    find_unused_parameters=True,  # a step on rows alone leaves what belongs to pairs out
+                )
         return self._module(method, *arguments)
 
 
