@@ -27,6 +27,7 @@ from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run
+    from gssc.train.distributed import Processes
 
 EXAMPLES = """\
 examples:
@@ -112,9 +113,9 @@ def named(section: str, arguments: Sequence[str]) -> str | None:
     files = [Path(file)] if file else []
     files += [Path(folder) / "config.yaml"] if folder and "--resume" in arguments else []
     for path in filter(Path.is_file, files):
-        values = read_settings(path).get(section)
-        if isinstance(values, dict) and "name" in values:
-            return str(values["name"])
+        found = read_settings(path).get(section)
+        if isinstance(found, dict) and "name" in found:
+            return str(found["name"])
     return None
 
 
@@ -128,16 +129,42 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def run(args: Any) -> None:
-    """Put the settings together, train with a progress bar, show the result."""
+    """Put the settings together, train with a progress bar, show the result; by torchrun, with other processes."""
+    from gssc.train.distributed import joined
+
+    with joined() as processes:
+        if is_about_molecules(args):
+            if processes.count > 1:
+                raise GsscError("models of molecules train in one process: start them without torchrun")
+            train_molecules(args)
+        elif processes.first:
+            _train(args, processes)
+        else:
+            _help(args, processes)
+
+
+def _help(args: Any, processes: Processes) -> None:
+    """Train along with the first process, which alone reads and writes the run folder."""
+    from gssc.result import make_training
+    from gssc.run import load_graph
+
+    shared: Any = processes.from_first(lambda: None)
+    config, state = shared
+    if state is None:  # the run is finished
+        return
+    training = make_training(load_graph(config.data, args.get("data_root")), config)
+    training.load_state_dict(state)
+    for _ in training.epochs():
+        pass
+
+
+def _train(args: Any, processes: Processes) -> None:
     from rich.console import Console
 
     from gssc.cli.progress import EpochProgress
     from gssc.run import Run
     from gssc.tracking import make_tracker
 
-    if is_about_molecules(args):
-        train_molecules(args)
-        return
     config = settings_of(args)
     folder = folder_of(args, config.data)
     trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
@@ -148,6 +175,7 @@ def run(args: Any) -> None:
         resume=bool(args.get("resume")),
         data_root=args.get("data_root"),
     )
+    processes.from_first(lambda: (config, None if run.finished else run.training.state_dict()))
     announce(run, args)
     console = Console(stderr=True, markup=False, highlight=False)
     try:

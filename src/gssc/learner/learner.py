@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.data.plain_table import Scaling
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
@@ -130,6 +129,8 @@ class LearnerTraining(Training):
             yield self._step(phase)
         for name in filter(None, teachers.models.split(",")):
             yield from self._ask_model(name.strip())
+        if not self.pool.opinions:
+            raise GsscError("no teacher is asked: set teachers.linear or teachers.trees, or name teachers.models")
         helps, reason = faculty.graph_helps()
         self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
         faculty.spread_best()
@@ -289,18 +290,15 @@ class LearnerTraining(Training):
     def _table(self) -> FeatureTable:
         if self._seen_table is None:
             self._seen_table = FeatureTable(self.seen.features, self.scaling_name)
+            self.scaling = self._seen_table.scaling
         return self._seen_table
-
-    @property
-    def scaling(self) -> Scaling:
-        """How rows are scaled in the deployed model."""
-        return self._table().scaling
 
     # Records, state and result ----------------------------------------------------------------------------------
 
     def _step(self, phase: str) -> Step:
-        """A record of the best opinion so far."""
-        view = self.pool.opinions[self.pool.best(1)[0]][-1]
+        """A record of the best opinion so far; of an even one while there is none."""
+        best = self.pool.best(1)
+        view = self.pool.opinions[best[0]][-1] if best else np.ones((self.seen.num_nodes, self.seen.num_classes))
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
     def _student_step(self, name: str, loss: float) -> Step:
