@@ -179,6 +179,13 @@ def test_settings_are_those_of_the_named_model_and_sparsifier(layers: list[dict]
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("model", ["gssc", "gcn"])
+def test_a_device_is_refused_where_it_would_do_nothing(model: str) -> None:
+    with pytest.raises(GsscError, match=f"{model} is trained on a CPU only: leave --device out"):
+        parse_config({"model": {"name": model}, "train": {"device": "cuda"}})
+    assert parse_config({"model": {"name": model}, "train": {"device": "cpu"}}).model.name == model
+
+
 def test_text_of_yaml_becomes_numbers() -> None:
     config = parse_config(PAIRS, {"train": {"lr": "5e-4", "epochs": "7"}, "objective": {"bounded": "false"}})
     assert (config.train.lr, config.train.epochs, config.objective.bounded) == (5e-4, 7, False)

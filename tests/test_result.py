@@ -50,7 +50,7 @@ def test_the_deployed_model_takes_rows_as_they_come(normalize: str, setting: str
     np.testing.assert_allclose(result.deployed().logits(graph.features), result.scores, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("model", ["mlp", "glnn"])
+@pytest.mark.parametrize("model", ["mlp", "glnn", "graph_mlp", "link_dist"])
 def test_rivals_are_deployed_with_their_scaling(model: str) -> None:
     result = fit(
         unlike_scales(), parse_config({"model": {"name": model}, "train": {"normalize": "standard"}}).shortened(4)

@@ -160,7 +160,11 @@ def test_files_of_another_program_are_not_overwritten(graph_file: Path, tmp_path
 
 
 QUICK = {"epochs": 1, "warmup_epochs": 1}
-OF_ANOTHER_PROGRAM = ["model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"]
+OF_ANOTHER_PROGRAM = [
+    *("model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"),
+    "data: 1\nmodel: 2\nsparsifier: 3\ntrain: 4\n",
+    "data: {}\nmodel: {}\nsparsifier: {}\ntrain: {}\n",
+]
 
 
 @pytest.mark.parametrize("content", OF_ANOTHER_PROGRAM)
@@ -373,10 +377,15 @@ def test_a_checkpoint_of_another_version_is_refused(graph_file: Path, tmp_path: 
         Run(tmp_path / "run", settings(graph_file), resume=True)
 
 
+LAST_GOOD = r"; the last good checkpoint is .*run/checkpoint\.safetensors, before epoch 0$"
+
+
 def test_a_run_that_diverges_stops_and_says_what_to_do(graph_file: Path, tmp_path: Path) -> None:
     config = settings(graph_file)
     config.train.lr = 1e30
-    with pytest.raises(GsscError, match=r"diverged in epoch \d: .*lower train\.lr \(now 1e\+30\)"):
+    with pytest.raises(
+        GsscError, match=rf"diverged in epoch 0, batch \d: .*lower train\.lr \(now 1e\+30\).*{LAST_GOOD}"
+    ):
         Run(tmp_path / "run", config).train()
 
 

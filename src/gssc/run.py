@@ -28,6 +28,7 @@ import yaml
 from gssc import run_folder
 from gssc.config import DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
+from gssc.data.disk import check_digests, is_disk_graph, recorded_digest
 from gssc.data.splits import make_split
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, read_json, write_json
@@ -37,7 +38,7 @@ from gssc.settings import read_settings
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.process import Interruption
-from gssc.train.training import Epoch, Training
+from gssc.train.training import Diverged, Epoch, Training
 from gssc.versions import versions
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -46,8 +47,10 @@ SECONDS_BETWEEN_CHECKPOINTS = 5.0
 def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
     """The graph a run is about."""
     if (data.dataset is None) == (data.graph is None):
-        raise GsscError("name a data set, or give your own graph with --graph FILE.npz (one of the two)")
+        raise GsscError("name a data set, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
     if data.graph is not None:
+        if is_disk_graph(data.graph):  # a flipped bit in a file that is not read whole would go unnoticed
+            check_digests(data.graph)
         graph = Graph.load(data.graph)
         if data.split is not None:
             if len(graph.train) or len(graph.val) or len(graph.test):
@@ -155,11 +158,17 @@ class Run:
                 self.folder, self._replaces = self._replaces, None
             return metrics
         except GsscError as error:
-            if self._replaces is None:
+            good = f"; the last good checkpoint is {self._last_checkpoint()}" if isinstance(error, Diverged) else ""
+            before = f"; the run before it is still in {self._replaces}" if self._replaces else ""
+            if not good + before:
                 raise
-            raise GsscError(f"{error}; the run before it is still in {self._replaces}") from error
+            raise GsscError(f"{error}{good}{before}") from error
         finally:
             self._let_go()
+
+    def _last_checkpoint(self) -> str:
+        path = self.folder / run_folder.CHECKPOINT
+        return f"{path}, before epoch {load_checkpoint(path)['lines']}"
 
     def _follow(
         self,
@@ -346,7 +355,8 @@ def fingerprint(graph: Graph) -> str:
     parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
     for part in (*parts, graph.edges, graph.labels, graph.train, graph.val, graph.test):
         digest.update(f"{part.shape}{part.dtype}".encode())
-        digest.update(np.ascontiguousarray(part).data)
+        recorded = recorded_digest(part)  # of a file that is not read again
+        digest.update(np.ascontiguousarray(part).data if recorded is None else recorded.encode())
     digest.update(graph.setting.encode())
     return digest.hexdigest()
 

@@ -216,6 +216,18 @@ def test_a_rival_is_a_run_too(gssc, graph_file: Path, tmp_path: Path) -> None:
     assert gssc("predict", "mlp", "rows.npz", "--out", "predictions.csv").returncode == 0
 
 
+@pytest.mark.parametrize("model", ["glnn", "link_dist", "graph_mlp"])
+def test_a_rival_without_a_graph_is_exported_and_predicts(gssc, graph_file: Path, tmp_path: Path, model: str) -> None:
+    options = ("--train.epochs=3", "--model.hidden=8", *(["--teacher.max_epochs=3"] if model == "glnn" else []))
+    done = gssc("train", "--graph", "graph.npz", "--model", model, "--out", "run", *options)
+    assert done.returncode == 0, done.stderr
+    np.savez(tmp_path / "rows.npz", x=csbm(nodes=100, degree=4, seed=1).features[:5])
+    assert gssc("predict", "run", "rows.npz", "--out", "predictions.csv").returncode == 0
+    done = gssc("export", "run", "--format", "numpy")
+    assert done.returncode == 0, done.stderr
+    assert "of 64 made rows differ by at most" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -84,7 +84,7 @@ def test_prediction_is_the_first_head_and_needs_no_edges() -> None:
     assert torch.equal(model(ROWS, PATH), model(ROWS, PATH[:, :0]))
     with torch.no_grad():
         model.neighbour.linear.weight.add_(1)
-    assert torch.equal(model(ROWS), model.own(model.middle(model.first(ROWS))))
+    assert torch.equal(model(ROWS), model.own(model.middle(model.first(ROWS), rng()), rng()))
 
 
 @pytest.mark.parametrize("contrast", [False, True])

@@ -53,7 +53,8 @@ def test_the_average_predicts_and_is_deployed() -> None:
     for _ in training.epochs():
         pass
     logits = training.predict_all()
-    alone = torch.cat([training.model.predict(rows) for rows in training.all_rows.blocks()])
+    with torch.no_grad():
+        alone = torch.cat([training.model.eval()(rows) for rows in training.all_rows.blocks()])
     assert not torch.equal(logits, alone)
     deployed = torch.from_numpy(training.deployed().logits(graph.features))
     assert torch.allclose(deployed, logits, atol=1e-5)

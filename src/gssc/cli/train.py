@@ -27,6 +27,7 @@ from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run
+    from gssc.train.distributed import Processes
 
 EXAMPLES = """\
 examples:
@@ -35,6 +36,7 @@ examples:
   gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
   gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the data set
   gssc train cora --preset paper --out runs/paper    pair training as the paper describes it
+  gssc train --graph mine.npz --fast --out runs/fast         a linear model in seconds
   gssc train cora --model gcn --out runs/gcn         another model (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
   gssc train --out runs/cora --resume                continue after an interruption
@@ -46,6 +48,7 @@ place of the recipe, --config, options. The run folder keeps all of them in conf
 """
 STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 DEFAULTS_IN_ARGS = False
+FAST_MODEL = "ridge_student"  # what --fast is short for
 SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
@@ -64,7 +67,7 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
         return
     parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
-    parser.add_argument("--graph", type=str, help="your own graph, .npz")
+    parser.add_argument("--graph", type=str, help="your own graph: .npz, or a folder of gssc data build")
     parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
     parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
     parser.add_argument("--seed", type=int, help="seed of the run")
@@ -75,6 +78,9 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     )
     parser.add_argument(
         "--preset", type=str, help=f"{', '.join(PRESETS)}: settings of model str_contrast, in place of the recipe"
+    )
+    parser.add_argument(
+        "--fast", action="store_true", help=f"a linear model in seconds: short for --model {FAST_MODEL}"
     )
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
     parser.add_argument("--track", type=str, help="also log to tensorboard, mlflow or both, separated by a comma")
@@ -94,8 +100,9 @@ def add_settings(parser: Any, arguments: Sequence[str]) -> None:
 def expanded(arguments: Sequence[str]) -> list[str]:
     """The arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file or YAML.
 
-    The same for ``--sparsifier NAME``.
+    The same for ``--sparsifier NAME``. ``--fast`` names the fast model.
     """
+    arguments = [f"--model.name={FAST_MODEL}" if argument == "--fast" else argument for argument in arguments]
     text = "\n".join(arguments)
     named = re.sub(r"^--(model|sparsifier)[=\n](\w+)$", r"--\1.name=\2", text, flags=re.MULTILINE)
     return named.split("\n") if arguments else []
@@ -103,16 +110,18 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 def named(section: str, arguments: Sequence[str]) -> str | None:
     """The model or sparsifier that is typed, or that a file of settings names; its settings may be typed, too."""
-    typed = _value_of(f"--{section}.name", arguments)
+    typed, own_file = _value_of(f"--{section}.name", arguments), _value_of(f"--{section}", arguments)
     if typed:
         return typed
+    if own_file and Path(own_file).is_file() and "name" in (values := read_settings(own_file)):
+        return str(values["name"])
     file, folder = _value_of("--config", arguments), _value_of("--out", arguments)
     files = [Path(file)] if file else []
     files += [Path(folder) / "config.yaml"] if folder and "--resume" in arguments else []
     for path in filter(Path.is_file, files):
-        values = read_settings(path).get(section)
-        if isinstance(values, dict) and "name" in values:
-            return str(values["name"])
+        found = read_settings(path).get(section)
+        if isinstance(found, dict) and "name" in found:
+            return str(found["name"])
     return None
 
 
@@ -126,16 +135,42 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def run(args: Any) -> None:
-    """Put the settings together, train with a progress bar, show the result."""
+    """Put the settings together, train with a progress bar, show the result; by torchrun, with other processes."""
+    from gssc.train.distributed import joined
+
+    with joined() as processes:
+        if is_about_molecules(args):
+            if processes.count > 1:
+                raise GsscError("models of molecules train in one process: start them without torchrun")
+            train_molecules(args)
+        elif processes.first:
+            _train(args, processes)
+        else:
+            _help(args, processes)
+
+
+def _help(args: Any, processes: Processes) -> None:
+    """Train along with the first process, which alone reads and writes the run folder."""
+    from gssc.result import make_training
+    from gssc.run import load_graph
+
+    shared: Any = processes.from_first(lambda: None)
+    config, state = shared
+    if state is None:  # the run is finished
+        return
+    training = make_training(load_graph(config.data, args.get("data_root")), config)
+    training.load_state_dict(state)
+    for _ in training.epochs():
+        pass
+
+
+def _train(args: Any, processes: Processes) -> None:
     from rich.console import Console
 
     from gssc.cli.progress import EpochProgress
     from gssc.run import Run
     from gssc.tracking import make_tracker
 
-    if is_about_molecules(args):
-        train_molecules(args)
-        return
     config = settings_of(args)
     folder = folder_of(args, config.data)
     trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
@@ -146,6 +181,7 @@ def run(args: Any) -> None:
         resume=bool(args.get("resume")),
         data_root=args.get("data_root"),
     )
+    processes.from_first(lambda: (config, None if run.finished else run.training.state_dict()))
     announce(run, args)
     console = Console(stderr=True, markup=False, highlight=False)
     try:

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.data.plain_table import Scaling
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
@@ -26,7 +25,7 @@ from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
 from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
-from gssc.trust.edges import edge_trust
+from gssc.trust.edges import edge_trust, weighed
 
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
@@ -51,6 +50,7 @@ class LearnerTraining(Training):
         graph: the problem, with one class per node.
         config: all settings.
         class_weight: weight of each class, [C], in place of what the settings say.
+        node_weight: weight of each node's label, [N]; all one if left out.
     """
 
     Settings = Config
@@ -62,7 +62,13 @@ class LearnerTraining(Training):
         *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices", "corrects"),
     )
 
-    def __init__(self, graph: Graph, config: Config, class_weight: np.ndarray | None = None):
+    def __init__(
+        self,
+        graph: Graph,
+        config: Config,
+        class_weight: np.ndarray | None = None,
+        node_weight: np.ndarray | None = None,
+    ):
         super().__init__(graph, config, BestStudent())
         if not self.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
@@ -76,13 +82,19 @@ class LearnerTraining(Training):
         self.unseen = graph.setting != "transductive"
         weights = self._balanced() if class_weight is None else class_weight
         self.jury = Jury(
-            known_labels(seen), seen.train, seen.val, seen.num_classes, weights, np.random.default_rng([seed, 1])
+            known_labels(seen),
+            seen.train,
+            seen.val,
+            seen.num_classes,
+            weights,
+            None if node_weight is None else node_weight[self.seen_nodes],
+            np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
-            self.trust = edge_trust(seen, seed)
+            self.trust = weighed(edge_trust(seen, seed), seen.edge_weight)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
-        self.faculty = Faculty(seen, self.trust.keep, self.pool, weights is not None, seed)
+        self.faculty = Faculty(seen, self.trust.keep, self.pool, seed)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
@@ -130,6 +142,8 @@ class LearnerTraining(Training):
             yield self._step(phase)
         for name in filter(None, teachers.models.split(",")):
             yield from self._ask_model(name.strip())
+        if not self.pool.opinions:
+            raise GsscError("no teacher is asked: set teachers.linear or teachers.trees, or name teachers.models")
         helps, reason = faculty.graph_helps()
         self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
         faculty.spread_best()
@@ -289,18 +303,15 @@ class LearnerTraining(Training):
     def _table(self) -> FeatureTable:
         if self._seen_table is None:
             self._seen_table = FeatureTable(self.seen.features, self.scaling_name)
+            self.scaling = self._seen_table.scaling
         return self._seen_table
-
-    @property
-    def scaling(self) -> Scaling:
-        """How rows are scaled in the deployed model."""
-        return self._table().scaling
 
     # Records, state and result ----------------------------------------------------------------------------------
 
     def _step(self, phase: str) -> Step:
-        """A record of the best opinion so far."""
-        view = self.pool.opinions[self.pool.best(1)[0]][-1]
+        """A record of the best opinion so far; of an even one while there is none."""
+        best = self.pool.best(1)
+        view = self.pool.opinions[best[0]][-1] if best else np.ones((self.seen.num_nodes, self.seen.num_classes))
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
     def _student_step(self, name: str, loss: float) -> Step:

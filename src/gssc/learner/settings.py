@@ -55,12 +55,14 @@ class LearnerTrainConfig:
         class_weight: ``none``, or ``balanced``: every class counts alike, however many labels it has.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
+        memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """
 
     normalize: Literal["auto", "row", "standard", "none"] = "auto"
     class_weight: Literal["none", "balanced"] = "none"
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)
+    memory: float = setting(0.25, low=0)
 
 
 @dataclass

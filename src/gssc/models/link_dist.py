@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.models.base import NodeModel, Recipe, TrainingGraph
+from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded, folded_norm
 from gssc.models.blocks import dropout_mask
 from gssc.models.row_batch import rows_of
 
@@ -42,6 +42,7 @@ class LinkDist(NodeModel):
     """
 
     passes_messages = False
+    activation = "standardize,leaky_relu,standardize,leaky_relu"
     recipe = _recipe(50)
     recipes: ClassVar[dict[str, Recipe]] = {
         "citeseer": _recipe(72),
@@ -74,6 +75,17 @@ class LinkDist(NodeModel):
     def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of the rows by the first head; the edges are not looked at."""
         return self.own(self.middle(self.first(rows), self.rng), self.rng)
+
+    def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The path to the first head: batch norm joins the map before it, a layer norm's scale is a map of its own."""
+        middle, own = self.middle, self.own
+        return [
+            folded(self.first.weight.T, self.first.bias, middle.over_batch),
+            folded_norm(middle.over_row),
+            folded(middle.linear.weight, middle.linear.bias, own.over_batch),
+            folded_norm(own.over_row),
+            folded(own.linear.weight, own.linear.bias),
+        ]
 
     def both_heads(self, projected: Tensor) -> tuple[Tensor, Tensor]:
         """y and z of rows that went through the first layer."""

@@ -102,6 +102,11 @@ class Interruption:
             self.on_request()
 
 
+def is_mixed(setting: str, device: torch.device) -> bool:
+    """Whether ``train.mixed_precision`` asks for bfloat16 on this device."""
+    return setting == "on" or (setting == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
+
+
 def usable_device(name: str) -> torch.device:
     """The device of torch with this name. Raises GsscError if there is none here."""
     try:
