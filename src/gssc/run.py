@@ -29,7 +29,7 @@ from gssc import run_folder
 from gssc.config import DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
 from gssc.data.disk import check_digests, is_disk_graph, recorded_digest
-from gssc.data.splits import make_split
+from gssc.data.splits import labelled_nodes, make_split
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, read_json, write_json
 from gssc.graph import Graph
@@ -60,6 +60,8 @@ def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
             (train, val, test), name = make_split(data.split, graph.labels, data.split_seed)
             graph = graph.with_(train=train, val=val, test=test, split=name)
         elif not len(graph.train):
+            if not len(labelled_nodes(graph.labels)):
+                raise GsscError(f"{data.graph} has no labels: name their column when you import it (--label COLUMN)")
             raise GsscError(f"{data.graph} has no training nodes: give it a train_mask, or --split ratio:60/20/20")
         graph = graph.with_(setting=data.setting) if data.setting else graph
     else:

@@ -159,7 +159,11 @@ def _score(value: float) -> Bar:
 def _section(what: str, scores: np.ndarray, heads: list[str], rows: list[list[Cell]], text: str, formula: str) -> str:
     if not len(scores):
         return "<p>None.</p>"
-    more = f"<p>{len(scores) - len(rows):,} more are in the file that --out audit.csv writes.</p>" if len(scores) > len(rows) else ""
+    more = (
+        f"<p>{len(scores) - len(rows):,} more are in the file that --out audit.csv writes.</p>"
+        if len(scores) > len(rows)
+        else ""
+    )
     return (
         f"<p>{escape(text)}</p>"
         f"<details><summary>How the score is computed</summary><p>{escape(formula)}</p></details>"
