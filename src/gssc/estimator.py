@@ -28,6 +28,7 @@ from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.model_selection import warn_if_unknown_rows_are_scored
+from gssc.progress import EpochProgress
 from gssc.result import Result, finished
 from gssc.train.training import Epoch
 
@@ -70,7 +71,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             threads, scaling and class weights stay with the parameters.
         random_state: seed or generator; with a seed, the same table gives the same model.
         n_jobs: threads of the matrix products; None is one, -1 as many as there are processors.
-        verbose: show a progress bar on standard error.
+        verbose: show progress on standard error: a bar on a terminal, a line every ten seconds elsewhere.
 
     Attributes:
         classes_: the known labels, sorted.
@@ -313,8 +314,10 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         config.train.class_weight = "balanced" if self._is_balanced else "none"
         weights = None if self._is_balanced else self._class_weight(graph.labels[graph.train])
         training = LearnerTraining(graph, config, weights, node_weight)
-        with _progress(config.total_epochs if self.verbose else 0) as advance:
-            return finished(training, lambda record: advance(record.epoch + 1))
+        if not self.verbose:
+            return finished(training)
+        with EpochProgress(training) as progress:
+            return finished(training, progress.show)
 
     @property
     def _is_balanced(self) -> bool:
@@ -412,18 +415,3 @@ def _as_value_error() -> Iterator[None]:
         yield
     except GsscError as error:
         raise InputError(str(error)) from None
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """A progress bar over epochs on standard error, or nothing when there is nothing to count."""
-    if not total:
-        yield lambda epoch: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task("training GSSC", total=total)
-        yield lambda epoch: bar.update(task, completed=epoch)
-        bar.update(task, completed=total)

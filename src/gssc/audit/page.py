@@ -24,8 +24,8 @@ NODES_OF_A_GROUP = 20
 EDGE_TEXT = """\
 An edge is doubtful when its two ends have less in common than connected nodes of this graph usually have: other
 features, other surroundings, no neighbours in common. The bars compare an edge with all edges of the graph: a bar is
-filled to the share of edges that have less of it, so an empty bar counts against the edge. Choose a row to see both ends,
-their features and their neighbours."""
+filled to the share of edges that have less of it, so an empty bar counts against the edge. Choose a row to see
+both ends, their features and their neighbours."""
 EDGE_FORMULA = """\
 The score runs from 0 (trusted) to 1 (doubted). A logistic regression learns from the graph itself to tell its edges
 from as many random pairs of nodes; the score is the probability that a pair with this evidence is a random pair. The

@@ -1,4 +1,4 @@
-"""``gssc bench``: any model with any sparsifier on any graph under any noise, in a store that remembers."""
+"""``gssc bench``: any model with any sparsifier on any graph under any noise, with every run in a store."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ examples:
   gssc bench --models all --datasets actor:fixed,squirrel --seeds 10 --jobs 2
   gssc bench --store results.sqlite --export results.parquet       what is there, run nothing (also csv, md, tex)
 
-Every comma makes one more factor of the cross product; impossible pairs are left out, with the reason. A run that is
-in the store is not run again: stop a sweep at any moment and give the same command to go on, or give it on several
-machines that share the store. Of numbered splits (actor:fixed, squirrel) seed s takes split s; splits that are drawn
-(cora:per-class:20) are drawn by the seed. Of two noise rates (0.2,0.4) each is a run of its own.
+Lists make a cross product; impossible combinations are left out, with the reason. A run that is in the store is not
+repeated: stop a sweep at any time and give the same command to continue, or give it on several machines that share the
+store. With numbered splits (actor:fixed, squirrel), seed s takes split s; splits that are drawn (cora:per-class:20) are
+drawn by the seed. Two noise rates (0.2,0.4) are separate runs.
 """
-SECONDS_BETWEEN_LINES = 30
+SECONDS_BETWEEN_LINES = 10
 ENGINES = ("local", "ray")
 # Only typed options arrive (a recipe must not lose to a default nobody typed); these fill in the rest.
 DEFAULTS_IN_ARGS = False
@@ -66,14 +66,14 @@ HELP = {
     "structure_noise": "KIND:RATE, such as random:0.2",
     "feature_noise": "KIND:RATE, such as mask:0.3",
     "seeds": "seeds 0 to this less one",
-    "max_epochs": "cut every schedule short, for a quick look; 0: do not",
+    "max_epochs": "shorten every schedule, for a quick look; 0 does not",
     "store": "SQLite file that keeps every run",
     "engine": "where runs happen: local (processes of this machine) or ray (a Ray cluster, RAY_ADDRESS)",
     "jobs": "runs at once, one thread each; default 1, with ray as many as the cluster has cores",
     "export": "write runs to .parquet or .csv, or a table to .md or .tex",
-    "against": "method to take paired differences to, such as gcn or gcn+drop_edge",
-    "retry": "run again what failed",
-    "rerun": "run again what is done",
+    "against": "method that others are compared with by paired differences, such as gcn or gcn+drop_edge",
+    "retry": "repeat runs that failed",
+    "rerun": "repeat runs that are in the store",
     "overwrite": "replace the file of --export",
 }
 
@@ -262,7 +262,7 @@ class SweepBar:
 
 
 def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
-    """Means over seeds, a method a row."""
+    """Show means over seeds, one method per row."""
     from rich.console import Console
     from rich.table import Table
 

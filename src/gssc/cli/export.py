@@ -14,8 +14,8 @@ examples:
   gssc export runs/cora --format torch --overwrite        an nn.Module and its weights
   gssc export runs/cora --format card                     the model card alone
 
-onnx needs the packages of gssc[export]; the other formats need nothing more. Every folder has a MODEL_CARD.md with
-data, split, quality, calibration, intended use and limits, and how its files are used. Before a folder is put in its
+onnx needs the extra export, torch the extra train; the other formats need nothing more. Every folder has a
+MODEL_CARD.md with data, split, quality, calibration, intended use and limits, and how its files are used. Before a folder is put in its
 place, its outputs are compared with those of the trained model; the difference and the tolerance are shown and written
 into the card.
 """
@@ -37,7 +37,7 @@ def run(args: Any) -> None:
 
 
 def show(export: Export) -> None:
-    """The files and their sizes, and how near the export is to the model."""
+    """Show the files and their sizes, and the difference between the export and the model."""
     from rich.console import Console
     from rich.table import Table
 
