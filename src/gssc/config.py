@@ -33,7 +33,7 @@ class DataConfig:
             data set's own default if left out.
         split_seed: seed of splits that are drawn, and of generated data sets.
         setting: what training sees. ``transductive``: every feature and edge; ``inductive``: no test nodes;
-            ``cold-start``: no test nodes, and they have no edges later either. Left out: what the graph file says,
+            ``cold-start``: no test nodes, and they have no edges later either. Left out: what the graph file has,
             transductive for data sets.
         require_all_classes: refuse a graph in which some class has no training label.
     """
@@ -86,11 +86,11 @@ class RunConfig:
         return int(self.train.epochs)
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs in each phase; 0 leaves it as it is."""
+        """Return the same with at most this many epochs in each phase; 0 leaves it as it is."""
         return replace(self, train=replace(self.train, epochs=min(self.train.epochs, epochs))) if epochs else self
 
     def plain(self) -> Self:
-        """The same with Python's numbers in place of NumPy's, as a file would hold it."""
+        """Return the same with Python's numbers in place of NumPy's, as a file would hold it."""
         parts = {section.name: getattr(self, section.name) for section in fields(self)}
         return replace(self, **{name: replace(part, **_plain(vars(part))) for name, part in parts.items()})
 
@@ -128,7 +128,7 @@ class ContrastConfig(RunConfig):
         return self.train.warmup_epochs + self.train.epochs + self.consolidate.epochs
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs in each phase; 0 leaves it as it is."""
+        """Return the same with at most this many epochs in each phase; 0 leaves it as it is."""
         if not epochs:
             return self
         warmup, alternate = min(self.train.warmup_epochs, epochs), min(self.train.epochs, epochs)
@@ -151,7 +151,7 @@ class DistillConfig(RivalConfig):
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs for teacher and student; 0 leaves it as it is."""
+        """Return the same with at most this many epochs for teacher and student; 0 leaves it as it is."""
         limited = super().shortened(epochs)
         return replace(limited, teacher=replace(self.teacher, max_epochs=epochs)) if epochs else limited
 
@@ -164,7 +164,7 @@ def _plain(value: Any) -> Any:
 
 
 def config_class(model: str) -> type[RunConfig]:
-    """The class of settings of a model's training."""
+    """Return the class of settings of a model's training."""
     if model == PAIR_MODEL:
         return ContrastConfig
     from gssc.train.registry import training_class  # needs torch

@@ -29,7 +29,7 @@ def as_json(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as JSON can hold them: a dict of class weights as pairs, since its keys may be numbers."""
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
     if isinstance(plain["random_state"], np.random.RandomState):
-        plain["random_state"] = None  # its state at the time says nothing about the model
+        plain["random_state"] = None  # its state at this time has no relation to the model
     if isinstance(plain["class_weight"], dict):
         pairs = plain["class_weight"].items()
         plain["class_weight"] = [[key.item() if isinstance(key, np.generic) else key, float(w)] for key, w in pairs]

@@ -21,7 +21,7 @@ ROWS_JUDGED = 10_000
 
 
 class SparseRows:
-    """A few sparse feature rows that know how to multiply a dense matrix, forward and backward.
+    """A few sparse feature rows that can be multiplied with a dense matrix, forward and backward.
 
     ``embedding_bag`` is the fastest sparse-times-dense product torch has on a CPU; the gradient of the weight is the
     same product with the rows transposed, which is built only when a gradient is asked for.
@@ -41,7 +41,7 @@ class SparseRows:
         return self._transposed
 
     def times(self, dense: Tensor) -> Tensor:
-        """The product with a dense matrix, [rows, columns] x [columns, k]."""
+        """Return the product with a dense matrix, [rows, columns] x [columns, k]."""
         if self.matrix.nnz == 0:
             return dense.new_zeros(self.shape[0], dense.shape[1])
         return F.embedding_bag(
@@ -71,7 +71,7 @@ class _SparseProduct(torch.autograd.Function):
 
 
 def product(rows: Rows, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """rows [n, d] x weight [d, k], and a bias [k] added, whatever the rows are stored as."""
+    """rows [n, d] x weight [d, k], and a bias [k] added, for rows in any storage."""
     if isinstance(rows, SparseRows):
         return _SparseProduct.apply(rows, weight, bias)
     return rows @ weight if bias is None else torch.addmm(bias, rows, weight)
@@ -122,7 +122,7 @@ class FeatureTable:
         self._all: Rows | None = None
 
     def _scaled(self, features: Any) -> Any:
-        """The rows as training reads them."""
+        """Return the rows as training reads them."""
         if self.scaling.normalize == "row":
             return row_normalized(features)
         scaled = self.scaling.applied(features)
@@ -133,7 +133,7 @@ class FeatureTable:
         return self.features.shape
 
     def rows(self, nodes: np.ndarray) -> Rows:
-        """The feature rows of these nodes, in this order."""
+        """Return the feature rows of these nodes, in this order."""
         chosen = self.features[nodes]
         if sp.issparse(chosen):
             return SparseRows(chosen) if self.device is None else on_device(dense(chosen), self.device)
@@ -176,7 +176,7 @@ def on_device(rows: Tensor, device: torch.device) -> Tensor:
 
 
 def scaling_of(features: Any, normalize: str) -> Scaling:
-    """How features are scaled before training, learned from them.
+    """Return how features are scaled before training, learned from them.
 
     Args:
         features: [N, d], dense, memory-mapped or CSR.

@@ -61,7 +61,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 def keep_others_out(folder: Path) -> int | None:
     """Let no other process in until this one ends or closes the handle returned; refuse if one is there already.
 
-    Where the system has no such locks for folders, nobody is kept out and None is returned.
+    Where the system has no such locks for folders, no process is kept out and None is returned.
     """
     try:
         import fcntl
@@ -99,7 +99,7 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
     """Return the content of a regular file.
 
     A pipe or a device, which may never end, is refused, and so is a file of more than ``most`` bytes. A missing file
-    stays a FileNotFoundError, because only the caller can tell what its absence means.
+    stays a FileNotFoundError, because its meaning depends on the caller.
     """
     path = Path(path)
     try:

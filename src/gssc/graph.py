@@ -129,7 +129,7 @@ class Graph:
         return int(np.max(as_edges(self.edges, None, 0)[0], initial=-1)) + 1
 
     def _refuse_unlabelled(self) -> None:
-        """Training and choosing a model need labels; a test node may be one whose label nobody knows."""
+        """Training and choosing a model need labels; the label of a test node may be unknown."""
         for part in ("train", "val"):
             nodes = getattr(self, part)
             if self.is_multilabel:
@@ -250,7 +250,7 @@ class Graph:
         """Return what training may see, and the original id of each of its nodes.
 
         Transductive: everything. Inductive and cold-start: test nodes and their edges are gone and the
-        remaining nodes are numbered anew.
+        remaining nodes are renumbered.
         """
         if self.setting == "transductive" or not len(self.test):
             return self, np.arange(self.num_nodes)

@@ -61,7 +61,7 @@ class Limits:
 
 
 def setting(default: Any, *, low: float = -math.inf, high: float = math.inf, help: str = "") -> Any:
-    """A field of a section, with its limits; ``help`` is for sections whose docstring has no ``Args``."""
+    """Return a field of a section, with its limits; ``help`` is for sections whose docstring has no ``Args``."""
     return field(default=default, metadata={"limits": Limits(low, high), "help": help})
 
 
@@ -83,7 +83,7 @@ def inherit_meanings(section: Any) -> None:
 
 
 def limits_of(section: Any, name: str) -> Limits:
-    """The limits of a field."""
+    """Return the limits of a field."""
     hint = _hints(section)[name]
     annotated = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Limits)]
     found: Limits = section.__dataclass_fields__[name].metadata.get("limits", Limits())
@@ -113,14 +113,14 @@ def _check(place: str, section: Any, name: str, value: Any) -> None:
 
 
 def parse_section(name: str, defaults: Any, values: Settings) -> Any:
-    """The defaults with these values, each converted to the type of its field; unknown names are refused."""
+    """Return the defaults with these values, each converted to the type of its field; unknown names are refused."""
     section = type(defaults)
     refuse_unknown(f"{name}.", values, section.__dataclass_fields__)
     return replace(defaults, **{key: _converted(f"{name}.{key}", section, key, value) for key, value in values.items()})
 
 
 def _converted(place: str, section: Any, name: str, value: Any) -> Any:
-    """A value as YAML or a command line gives it, as the type its setting wants, or refused by name.
+    """Return a value as YAML or a command line gives it, as the type its setting wants, or refused by name.
 
     Text that is a number becomes one (YAML takes ``5e-4`` for text), as does a whole number where any will do.
     """
@@ -137,7 +137,7 @@ def _converted(place: str, section: Any, name: str, value: Any) -> Any:
 
 
 def _number(text: str) -> Any:
-    """The number or truth value that a text stands for, or the text."""
+    """Return the number or truth value that a text stands for, or the text."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -163,7 +163,7 @@ def refuse_unknown(prefix: str, given: Iterable[str], known: Collection[str]) ->
 
 
 def no_choice(place: str, value: Any, choices: Iterable[Any]) -> GsscError:
-    """The error of a value that is none of the choices."""
+    """Return the error of a value that is none of the choices."""
     return GsscError(f"{place} is {value!r}; {nearest(str(value), map(str, choices))}")
 
 
@@ -173,7 +173,7 @@ def _hints(section: Any) -> dict[str, Any]:
 
 
 def _kinds(section: Any, name: str) -> list[Any]:
-    """The type of a field and the alternatives in it."""
+    """Return the type of a field and the alternatives in it."""
     hint = _hints(section)[name]
     return [hint, *get_args(hint)]
 
@@ -183,7 +183,7 @@ def _types(section: Any, name: str) -> list[type]:
 
 
 def choices_of(section: Any, name: str) -> tuple[Any, ...]:
-    """The values a setting may have, if they are few."""
+    """Return the values a setting may have, if they are few."""
     return next((get_args(kind) for kind in _kinds(section, name) if get_origin(kind) is Literal), ())
 
 

@@ -36,7 +36,7 @@ TERMINAL_COLUMNS = {
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="folder of a finished run, or of a saved classifier")
     parser.add_argument("--out", type=str, required=True, help="where the findings go: .html or .csv")
     parser.add_argument("--graph", type=str, help="the graph to audit, .npz or folder, if not the run's own")

@@ -31,7 +31,7 @@ drawn by the seed. Two noise rates (0.2,0.4) are separate runs.
 """
 SECONDS_BETWEEN_LINES = 10
 ENGINES = ("local", "ray")
-# Only typed options arrive (a recipe must not lose to a default nobody typed); these fill in the rest.
+# Only typed options arrive (a recipe must not lose to a default that was not typed); these fill in the rest.
 DEFAULTS_IN_ARGS = False
 DEFAULTS: dict[str, Any] = {
     "list": False,
@@ -79,7 +79,7 @@ HELP = {
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     from gssc.sparsify.registry import every_setting
 
     for name, text in HELP.items():
@@ -124,7 +124,7 @@ def run(args: Any) -> None:
 
 
 def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
-    """The cross product of the options, as far as the store does not have it."""
+    """Run the cross product of the options, except for what the store has already."""
     from rich.console import Console
     from rich.text import Text
 
@@ -171,7 +171,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
 
 
 def executor_of(options: Any) -> Executor:
-    """Where runs happen."""
+    """Return the executor that the options name."""
     from gssc.evaluate.executor import LocalProcesses
     from gssc.evaluate.sweep import run_job
     from gssc.names import nearest
@@ -196,7 +196,7 @@ def names(text: str, every: Any = ()) -> list[str]:
 
 
 class SweepBar:
-    """Runs done, running, failed, time left; a line now and then where there is no terminal."""
+    """Shows runs done, running and failed, and the time left; a line every ten seconds where there is no terminal."""
 
     def __init__(self, sweep: Sweep):
         from rich.console import Console
@@ -214,7 +214,7 @@ class SweepBar:
         self.total, self.done, self.failed = len(sweep.missing), 0, 0
         self.task = self.progress.add_task("", total=self.total)
         self.running: list[str] = []
-        self.began = self.said = time.monotonic()
+        self.began = self.printed = time.monotonic()
 
     def __enter__(self) -> SweepBar:
         self.progress.start()
@@ -224,12 +224,12 @@ class SweepBar:
         self.progress.stop()
 
     def started(self, job: Job) -> None:
-        """A run begins."""
+        """Count a run that begins."""
         self.running.append(job.cell.title)
         self._show()
 
     def ended(self, job: Job, row: dict[str, Any]) -> None:
-        """A run is in the store."""
+        """Count a run that is in the store now."""
         if job.cell.title in self.running:
             self.running.remove(job.cell.title)
         self.done += 1
@@ -241,7 +241,7 @@ class SweepBar:
         self._show()
 
     def found(self, job: Job) -> None:
-        """Another process has done it."""
+        """Count a run that another process has done."""
         self.done += 1
         self._show()
 
@@ -253,8 +253,8 @@ class SweepBar:
             description=f"running {len(self.running)}{failed}: {'; '.join(self.running)}",
         )
         now = time.monotonic()
-        if not self.console.is_terminal and now - self.said > SECONDS_BETWEEN_LINES:
-            self.said = now
+        if not self.console.is_terminal and now - self.printed > SECONDS_BETWEEN_LINES:
+            self.printed = now
             left = (now - self.began) / max(self.done, 1) * (self.total - self.done)
             self.console.print(
                 f"{self.done} of {self.total} done{failed}, about {left / 60:.0f} min left", highlight=False
@@ -283,7 +283,7 @@ def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
 
 
 def show_lists() -> None:
-    """Every model, sparsifier, data set and noise, with a line on each and its paper."""
+    """Show every model, sparsifier, data set and noise, each with a summary and its paper."""
     from rich.console import Console
     from rich.table import Table
 

@@ -35,12 +35,12 @@ class Contestant:
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and of training")
 
 
 def run(args: Any) -> None:
-    """Train the four, print one table."""
+    """Train the four models and print one table."""
     from rich.console import Console
     from rich.table import Table
 
@@ -77,7 +77,7 @@ def run(args: Any) -> None:
 
 
 def hold_out(graph: Graph, count: int, rng: np.random.Generator) -> tuple[Graph, np.ndarray]:
-    """The graph without ``count`` of its test nodes, and the ids of those."""
+    """Return the graph without ``count`` of its test nodes, and the ids of those."""
     later = np.sort(rng.choice(graph.test, count, replace=False))
     known, ids = graph.with_(test=later, setting="inductive").training_view()
     remaining = np.isin(ids, np.setdiff1d(graph.test, later))
@@ -97,7 +97,7 @@ def time_per_thousand(one: Contestant, graph: Graph) -> float:
 
 
 def gssc(graph: Graph, seed: int) -> Contestant:
-    """The default learner, with a progress bar."""
+    """Train the default learner, with a progress bar."""
     from gssc.progress import EpochProgress
     from gssc.recipes import recipe
     from gssc.result import finished, make_training
@@ -112,21 +112,23 @@ def gssc(graph: Graph, seed: int) -> Contestant:
 
 
 def mlp(graph: Graph, seed: int) -> Contestant:
-    """Labels and features only."""
+    """Train an MLP on labels and features only."""
     predict, seconds = supervised("mlp", graph, seed)
-    nobody = np.empty((2, 0), dtype=np.int64)
-    return Contestant("MLP", seconds, lambda: predict(graph.features, nobody), lambda x: predict(x, nobody), "yes")
+    no_edges = np.empty((2, 0), dtype=np.int64)
+    return Contestant("MLP", seconds, lambda: predict(graph.features, no_edges), lambda x: predict(x, no_edges), "yes")
 
 
 def gcn(graph: Graph, seed: int) -> Contestant:
-    """Message passing; a row that comes later has no neighbours to ask."""
+    """Train a GCN; a row that arrives later has no neighbours."""
     predict, seconds = supervised("gcn", graph, seed)
-    nobody = np.empty((2, 0), dtype=np.int64)
-    return Contestant("GCN", seconds, lambda: predict(graph.features, graph.edges), lambda x: predict(x, nobody), "no")
+    no_edges = np.empty((2, 0), dtype=np.int64)
+    return Contestant(
+        "GCN", seconds, lambda: predict(graph.features, graph.edges), lambda x: predict(x, no_edges), "no"
+    )
 
 
 def supervised(name: str, graph: Graph, seed: int) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], float]:
-    """A model of the registry, trained on pixels as they are: a predictor of rows and edges, and the seconds."""
+    """Train a model of the registry on raw pixels; return a predictor of rows and edges, and the seconds."""
     import torch
 
     from gssc.config import parse_config
@@ -146,7 +148,7 @@ def supervised(name: str, graph: Graph, seed: int) -> tuple[Callable[[np.ndarray
 
 
 def label_spreading(graph: Graph, seed: int) -> Contestant:
-    """scikit-learn's label spreading; it keeps every training row to compare new ones with."""
+    """Fit scikit-learn's label spreading; it keeps every training row to compare new ones with."""
     from gssc.extras import require
 
     labels = np.full(graph.num_nodes, -1)

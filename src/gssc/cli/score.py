@@ -21,7 +21,7 @@ ENGINES = ("local", "ray")
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument("rows", type=str, help="a table, or a folder of tables")
     parser.add_argument("--out", type=str, required=True, help="folder of the scores")

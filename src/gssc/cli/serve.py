@@ -25,7 +25,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument("--host", type=str, default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")

@@ -213,7 +213,7 @@ def settings_of(args: Any) -> RunConfig:
 
 
 def folder_of(args: Any, data: DataConfig) -> Path:
-    """The run folder: what was asked for, or a name after the data."""
+    """Return the run folder: what was asked for, or a name after the data."""
     return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
 
 
@@ -286,7 +286,7 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
 
 
 def shown(name: str, value: Any) -> str:
-    """A number the way people read it."""
+    """Return a number the way people read it."""
     if value is None or math.isnan(value):
         return "-"
     if name.endswith("score"):

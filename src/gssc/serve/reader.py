@@ -31,7 +31,7 @@ class Settings:
 
     Args:
         width: number of features.
-        feature_names: names of the columns, if the model knows them.
+        feature_names: names of the columns, if the model has them.
         max_rows: rows of a table.
         max_values: numbers of a table, and characters of its ids.
         max_memory: bytes the process may take beyond what it has at the start; 0 is no bound.
@@ -45,7 +45,7 @@ class Settings:
 
 
 def read_table(kind: str, name: str, body: bytes, settings: Settings) -> Rows:
-    """Read a table, or raise a :class:`GsscError` that says where it is wrong."""
+    """Read a table, or raise a :class:`GsscError` that names the place of the error."""
     path, wanted, width = Path(name), settings.feature_names, settings.width
     limits = TableLimits(settings.max_rows, width + SPARE_COLUMNS, settings.max_values)
     if kind == "parquet":
@@ -110,7 +110,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stdin = sys.stdin.buffer
     stdout = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not look like an answer
+    os.dup2(2, 1)  # what a library prints must not be taken for an answer
     settings = Settings(**json.loads(stdin.readline()))
     import pyarrow.compute  # before the bound, which is for what tables need
     import pyarrow.parquet  # noqa: F401
