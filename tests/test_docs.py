@@ -106,9 +106,7 @@ def _short_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = LearnerTraining.__init__
 
     def short(self: LearnerTraining, graph, config: Config, *more, **named) -> None:
-        config = config.shortened(2)
-        config.teachers.trees = False
-        whole(self, graph, config, *more, **named)
+        whole(self, graph, config.shortened(2), *more, **named)
 
     monkeypatch.setattr(LearnerTraining, "__init__", short)
 

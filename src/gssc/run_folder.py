@@ -2,7 +2,7 @@
 
 A run that replaces another trains in the hidden folder ``.new`` within it. Until it is finished, the old run stays as
 it is, so that a new one that diverges or is interrupted costs nothing. A finished one is renamed to ``.done``, in one
-step, and its files then move to where the old ones are; the next process that opens the folder completes an interrupted move.
+step, and its files then replace the old ones; the next process that opens the folder completes an interrupted move.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ _scratch = _Scratch()
 
 
 def is_sparse(x: Any) -> bool:
-    """Return whether ``x`` is a SciPy matrix; does not import SciPy, which a caller with such a matrix has done already."""
+    """Return whether ``x`` is a SciPy matrix; it does not import SciPy, since the caller has."""
     return hasattr(x, "tocsr")
 
 

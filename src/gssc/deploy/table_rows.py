@@ -1,4 +1,4 @@
-"""Feature rows from text tables and Parquet, a block at a time: read in the same way by `gssc predict` and `gssc serve`."""
+"""Feature rows from text tables and Parquet, a block at a time, for `gssc predict` and `gssc serve`."""
 
 from __future__ import annotations
 

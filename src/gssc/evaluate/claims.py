@@ -103,7 +103,7 @@ def _machine() -> str:
 
 
 def _began(process: int) -> str:
-    """When a process began, in ticks since the machine booted; empty if it has ended or the system does not provide it."""
+    """When a process began, in ticks since the machine booted; empty if it has ended or this is unknown."""
     with suppress(OSError, IndexError):
         # The name of the program, in brackets, may contain blanks.
         state, *fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -59,8 +59,8 @@ class Export(NamedTuple):
         if self.difference is None or self.tolerance is None:
             return ""
         return (
-            f"Logits and probabilities of {ROWS_COMPARED} generated rows differ by at most {self.difference:.0e} from those "
-            f"of the trained model (tolerance {self.tolerance:.0e})."
+            f"Logits and probabilities of {ROWS_COMPARED} generated rows differ by at most {self.difference:.0e} from "
+            f"those of the trained model (tolerance {self.tolerance:.0e})."
         )
 
 
