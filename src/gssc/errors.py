@@ -1,4 +1,4 @@
-"""The one exception a person is meant to read."""
+"""GsscError, the exception for errors that the user can fix."""
 
 from __future__ import annotations
 

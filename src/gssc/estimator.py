@@ -1,4 +1,4 @@
-"""GSSC as a scikit-learn classifier: a table (and edges, if there are any) in, a plain MLP out."""
+"""GSSC as a scikit-learn classifier: it takes a table, and edges if there are any, and trains a plain MLP."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class InputError(GsscError, ValueError):
 class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Semi-supervised classifier that learns from a graph over the rows and predicts from a row alone.
 
-    Without edges, every row is joined to its nearest neighbours, so plain tables with a few labels work as they are.
+    Without edges, every row is connected to its nearest neighbours, so plain tables with a few labels work as they are.
     The method is GSSC (Wu, Lin, Zhao, Tan, Li: Graph Structure Self-Contrasting); see
     :class:`~gssc.learner.learner.LearnerTraining`.
 
@@ -175,17 +175,17 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Calibrated probability of each of ``classes_``, [rows, classes]."""
+        """Return the calibrated probability of each of ``classes_``, [rows, classes]."""
         logits = self._pass(X, -1)
         return np.asarray(softmax(logits / self.model_.temperature, axis=1))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithm of :meth:`predict_proba`, [rows, classes]."""
+        """Return the logarithm of :meth:`predict_proba`, [rows, classes]."""
         logits = self._pass(X, -1)
         return np.asarray(log_softmax(logits / self.model_.temperature, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the rows whose label is known: rows that are marked as unknown are left out."""
+        """Return the accuracy over the rows whose label is known: rows that are marked as unknown are left out."""
         check_is_fitted(self)
         y = column_or_1d(y)
         known = ~is_empty(y) & (~is_marked_unknown(y) | np.isin("-1", self.classes_.astype(str)))
@@ -266,7 +266,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             )
 
     def _rows(self, codes: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        """Rows that take part in training: all that are labelled, and others as far as ``max_rows`` allows."""
+        """Return the rows that take part in training: all labelled ones, and others as far as ``max_rows`` allows."""
         labelled, others = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
         room = max(self.max_rows - len(labelled), 0)
         if len(others) <= room:
@@ -324,7 +324,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
     def _class_weight(self, labels: np.ndarray) -> np.ndarray | None:
-        """Weights of the classes, such that they are one on average over the labelled rows."""
+        """Return the weights of the classes, such that they are one on average over the labelled rows."""
         if self.class_weight is None:
             return None
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
@@ -393,7 +393,7 @@ def _without_test(record: Epoch) -> dict[str, Any]:
 
 
 def _by_column(result: Result, rows: np.ndarray, edge_index: np.ndarray, nodes: int) -> np.ndarray:
-    """Keep probability of every column of an edge list as the user gave it.
+    """Return the keep probability of every column of an edge list as the user gave it.
 
     The graph holds each edge once.
     """

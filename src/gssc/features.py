@@ -1,4 +1,4 @@
-"""Feature rows: the only way models look at features, so that where they live is decided here alone."""
+"""Feature rows as models see them, whether they are dense, sparse or on disk."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def product(rows: Rows, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class RowLinear(nn.Module):
-    """The first layer: a linear map that takes dense and sparse rows alike. Its weight is stored as [in, out]."""
+    """The first layer: a linear map that takes dense and sparse rows. Its weight is stored as [in, out]."""
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
@@ -98,7 +98,7 @@ class RowLinear(nn.Module):
 
 
 class FeatureTable:
-    """All feature rows of a graph: dense, CSR or memory-mapped; hands out the rows a batch needs.
+    """All feature rows of a graph: dense, CSR or memory-mapped; provides the rows of a batch.
 
     Args:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
@@ -166,7 +166,7 @@ class FeatureTable:
 
 
 def dense(rows: sp.csr_matrix) -> Tensor:
-    """CSR rows as a dense tensor."""
+    """Return CSR rows as a dense tensor."""
     return torch.from_numpy(rows.toarray())
 
 
@@ -193,7 +193,7 @@ def scaling_of(features: Any, normalize: str) -> Scaling:
 
 
 def usual_normalization(features: Any) -> str:
-    """What ``auto`` stands for: ``row``, ``none`` or ``standard``; judged by at most 10,000 rows."""
+    """Return what ``auto`` stands for: ``row``, ``none`` or ``standard``; judged by at most 10,000 rows."""
     rows = some_rows(features)
     filled = (rows != 0).sum() / max(1, rows.shape[0] * rows.shape[1])
     if filled <= SPARSE_SHARE and rows.min() >= 0:
@@ -204,7 +204,7 @@ def usual_normalization(features: Any) -> str:
 
 
 def column_spread(rows: Any) -> np.ndarray:
-    """Standard deviations of the columns that vary; of CSR columns the root of their mean square."""
+    """Return the standard deviations of the columns that vary; of CSR columns the root of their mean square."""
     if sp.issparse(rows):
         spread = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64).ravel())
     else:
@@ -213,7 +213,7 @@ def column_spread(rows: Any) -> np.ndarray:
 
 
 def some_rows(features: Any) -> Any:
-    """At most 10,000 rows at equal distances, in memory; all of them if there are no more."""
+    """Return at most 10,000 rows at equal distances, in memory; all of them if there are no more."""
     count = features.shape[0]
     if count <= ROWS_JUDGED:
         return features
@@ -221,7 +221,7 @@ def some_rows(features: Any) -> Any:
 
 
 def row_normalized(features: Any) -> Any:
-    """Each row divided by the sum of its absolute values; a row of zeros is left alone.
+    """Return each row divided by the sum of its absolute values; a row of zeros is left alone.
 
     For counts and other values that are never negative this is the usual division by the row sum; around zero, where
     a plain sum may vanish or change sign, it stays harmless.

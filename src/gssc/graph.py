@@ -1,4 +1,4 @@
-"""Graph: features, edges, labels and split, checked once so that nothing later has to.
+"""Graph: features, edges, labels and split, validated once, when the graph is made.
 
 A graph here is simple and undirected. Whatever edge list comes in, each edge is kept once as
 (smaller, larger); self-loops and repeats are dropped and counted in `Graph.cleaning`. Labels use -1 for
@@ -198,7 +198,7 @@ class Graph:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One line for each thing worth knowing that does not stop training."""
+        """One line per remark that does not prevent training."""
         notes = [self._missing_class_note()] if self._classes_without_training_label() else []
         if not self.is_multilabel and len(self.test) and (self.labels[self.test] < 0).any():
             notes.append(f"{int((self.labels[self.test] < 0).sum())} test nodes have no label to score against")

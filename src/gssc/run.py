@@ -307,7 +307,7 @@ class Run:
         return found
 
     def _finish(self, result: Result) -> dict[str, Any]:
-        """Write what came out; metrics.json last, since it marks the run as finished."""
+        """Write the result; metrics.json last, since it marks the run as finished."""
         outcome, best = result.outcome, result.best
         metrics = {
             "model": self.config.model.name,
@@ -373,7 +373,7 @@ def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _or_null(value: Any) -> Any:
-    """What JSON can hold: it has no NaN and no infinity."""
+    """Return a value as JSON can hold it: None for NaN and infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,6 +1,6 @@
-"""Settings as dataclasses: what a field may hold stands on the field, and is checked by name.
+"""Settings as dataclasses: types, choices and limits are declared on the field and checked by name.
 
-A section of settings is a dataclass that lives with the thing it configures::
+A section of settings is a dataclass defined next to what it configures::
 
     @dataclass
     class DropEdgeSettings:
@@ -47,7 +47,7 @@ KINDS: dict[type, tuple[type, str]] = {
 class Limits:
     """The least and the greatest value of a number.
 
-    They stand on a field through :func:`setting`, or on an argument: ``hidden: Annotated[int, Limits(low=1)]``.
+    They are declared on a field with :func:`setting`, or on an argument: ``hidden: Annotated[int, Limits(low=1)]``.
     """
 
     low: float = -math.inf
@@ -66,7 +66,7 @@ def setting(default: Any, *, low: float = -math.inf, high: float = math.inf, hel
 
 
 def meanings(section: Any) -> dict[str, str]:
-    """What each field means, from the ``Args`` of the docstring, each on one line."""
+    """Return the meaning of each field, from the ``Args`` of the docstring, each on one line."""
     text = inspect.cleandoc(section.__doc__ or "").partition("Args:\n")[2]
     found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", text, re.MULTILINE)
     return {name: " ".join(meaning.split()) for name, meaning in found}
@@ -188,7 +188,7 @@ def choices_of(section: Any, name: str) -> tuple[Any, ...]:
 
 
 def read_settings(path: str | Path) -> Settings:
-    """Settings from a YAML file, such as the config.yaml of a run."""
+    """Read settings from a YAML file, such as the config.yaml of a run."""
     try:
         text = read_bytes(path, most=LONGEST_SETTINGS).decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -197,7 +197,7 @@ def read_settings(path: str | Path) -> Settings:
 
 
 class _SettingsLoader(yaml.SafeLoader):
-    """YAML without what settings never need and a hostile file misuses: references, and numbers of any length."""
+    """YAML without references and numbers of any length, which settings do not need and malicious files exploit."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Refuse references, with which a few lines stand for gigabytes."""

@@ -1,4 +1,4 @@
-"""What is predicted: classes, multi-label targets or numbers. Loss, metric and decoding of each in one object.
+"""Prediction tasks: classes, multi-label targets or numbers, each with its loss, metric and decoding.
 
 A task serves nodes and whole graphs: it sees logits and targets row by row.
 """

@@ -120,7 +120,7 @@ class Lines:
 
 
 def find_delimiter(first_line: str, decimal: str = ".") -> str:
-    """What stands between the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
+    """Return the separator of the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
 
     >>> find_delimiter("load;heat, mean;speed"), find_delimiter('"load;heat;speed",weight')
     (';', ',')
@@ -233,7 +233,7 @@ def counts_from_zero(cells: Sequence[str]) -> bool:
 
 
 def default_names(count: int) -> list[str]:
-    """What columns are called where the first line is data: a model trained on such a table finds its own again."""
+    """Return the names of columns where the first line is data: a model trained on such a table finds its own again."""
     return [f"column {number}" for number in range(1, count + 1)]
 
 
