@@ -15,6 +15,7 @@ from gssc.cli.main import main
 from gssc.data import csbm
 from gssc.graph import Graph
 
+pytestmark = pytest.mark.usefixtures("short_students")
 SETTINGS = {"model": {"hidden": 8}, "teachers": {"trees": False, "pairs": "never", "rounds": 1}}
 
 

@@ -128,7 +128,9 @@ def run(args: Any) -> None:
 
     from gssc.run import Run
     from gssc.tracking import make_tracker
+    from gssc.train.optimize import without_compiler
 
+    without_compiler()
     if is_about_molecules(args):
         train_molecules(args)
         return
