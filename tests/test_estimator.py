@@ -132,6 +132,20 @@ def test_given_edges_are_used_and_found_again_in_their_columns(iris, few) -> Non
     assert quick().fit(X, few, edge_index=across).history_[0]["homophily"] == 0
 
 
+def test_edges_name_the_rows_of_a_data_frame(iris, few) -> None:
+    pandas = pytest.importorskip("pandas")
+    rows, labels = iris[0][::5], few[::5]
+    frame = pandas.DataFrame(rows, index=[f"flower {number}" for number in range(len(rows))])
+    ends = np.array([np.arange(len(rows) - 1), np.arange(1, len(rows))])
+    named = pandas.DataFrame({"source": frame.index[ends[0]], "target": frame.index[ends[1]], "weight": 2.0})
+    frame.columns = frame.columns.astype(str)
+    model = quick().fit(frame, labels, edge_index=named)
+    np.testing.assert_array_equal(model.edge_index_, ends)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(frame)), model.predict_proba(frame), rtol=1e-12)
+    with pytest.raises(ValueError, match="did you mean 'flower 0'"):
+        quick().fit(frame, labels, edge_index=[("flowr 0", "flower 1")])
+
+
 def test_keep_probabilities_follow_their_edges(iris, few, fitted) -> None:
     order = np.random.default_rng(1).permutation(fitted.edge_index_.shape[1])
     again = quick().fit(iris[0], few, edge_index=fitted.edge_index_[::-1, order].tolist())

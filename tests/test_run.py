@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -58,8 +59,9 @@ def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None
     assert expected | {"edges_kept", "versions"} <= set(metrics)
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert len(lines) == metrics["epochs"] == 12
-    best = [line for line in lines if line["best"]][-1]
+    (best,) = [line for line in lines if line["best"]]
     assert best["epoch"] == metrics["best_epoch"]
+    assert metrics["kept_because"]
     assert best["val_score"] == pytest.approx(metrics["val_score"], abs=1e-6)
 
     edges = np.load(run.folder / "edges.npz")
@@ -158,7 +160,11 @@ def test_files_of_another_program_are_not_overwritten(graph_file: Path, tmp_path
 
 
 QUICK = {"epochs": 1, "warmup_epochs": 1}
-OF_ANOTHER_PROGRAM = ["model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"]
+OF_ANOTHER_PROGRAM = [
+    *("model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"),
+    "data: 1\nmodel: 2\nsparsifier: 3\ntrain: 4\n",
+    "data: {}\nmodel: {}\nsparsifier: {}\ntrain: {}\n",
+]
 
 
 @pytest.mark.parametrize("content", OF_ANOTHER_PROGRAM)
@@ -371,10 +377,15 @@ def test_a_checkpoint_of_another_version_is_refused(graph_file: Path, tmp_path: 
         Run(tmp_path / "run", settings(graph_file), resume=True)
 
 
+LAST_GOOD = r"; the last good checkpoint is .*run/checkpoint\.safetensors, before epoch 0$"
+
+
 def test_a_run_that_diverges_stops_and_says_what_to_do(graph_file: Path, tmp_path: Path) -> None:
     config = settings(graph_file)
     config.train.lr = 1e30
-    with pytest.raises(GsscError, match=r"diverged in epoch \d: .*lower train\.lr \(now 1e\+30\)"):
+    with pytest.raises(
+        GsscError, match=rf"diverged in epoch 0, batch \d: .*lower train\.lr \(now 1e\+30\).*{LAST_GOOD}"
+    ):
         Run(tmp_path / "run", config).train()
 
 
@@ -433,3 +444,30 @@ def test_fit_and_run_give_the_same_model(tmp_path: Path) -> None:
     for (weight, bias), (other_weight, other_bias) in zip(from_folder.layers, from_memory.layers, strict=True):
         assert np.array_equal(weight, other_weight)
         assert np.array_equal(bias, other_bias)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_loses_no_finished_epoch(graph_file: Path, tmp_path: Path, number: int) -> None:
+    before, told = signal.getsignal(number), []
+
+    def interrupt(record) -> None:
+        if record.epoch == 3:
+            os.kill(os.getpid(), number)
+
+    run = Run(tmp_path / "run", settings(graph_file))
+    with pytest.raises(KeyboardInterrupt):
+        run.train(interrupt, on_interrupt=lambda: told.append("stopping"))
+    assert told == ["stopping"]
+    assert signal.getsignal(number) is before
+    again = Run(tmp_path / "run", settings(graph_file), resume=True)
+    assert again.training.epoch == 4
+
+
+def test_a_second_interruption_stops_at_once(graph_file: Path, tmp_path: Path) -> None:
+    def twice(record) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("not reached")
+
+    with pytest.raises(KeyboardInterrupt):
+        Run(tmp_path / "run", settings(graph_file)).train(twice)

@@ -28,7 +28,7 @@ class DataConfig:
 
     Args:
         dataset: name of a data set, see ``gssc data list``.
-        graph: path of your own graph, an ``.npz`` as ``gssc data import`` writes it.
+        graph: path of your own graph, an ``.npz`` of ``gssc data import`` or a folder of ``gssc data build``.
         split: how nodes are divided, such as ``public``, ``fixed-0``, ``per-class:20``, ``ratio:60/20/20``; the
             data set's own default if left out.
         split_seed: seed of splits that are drawn, and of generated data sets.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from gssc.calibration import expected_calibration_error
 from gssc.config import parse_config
@@ -113,22 +113,23 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             X: [N, d] numbers: array, SciPy sparse or DataFrame.
             y: [N] labels. Unknown: -1 (but -1 and 1 alone are two classes), None, NaN or "".
             edge_index: edges between rows: [2, E] row numbers, in any direction and repetition, or anything else that
-                :func:`gssc.data.edges.as_edges` takes, such as a SciPy adjacency. Left out, nearest neighbours are
-                found.
+                :func:`gssc.data.edges.as_edges` takes: pairs, a DataFrame, a NetworkX graph, a SciPy adjacency. If X is
+                a DataFrame, its index names the rows. Left out, nearest neighbours are found.
             validation: row numbers, or a mask, of labelled rows that choose and calibrate and are not learned from.
                 Left out, cross-validation over all labels chooses.
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        names = X.index if hasattr(X, "iloc") else None
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         warn_if_unknown_rows_are_scored()
         with _as_value_error():
             check_parameters(self.get_params(deep=False))
-            return self._fit(X, y, edge_index, validation)
+            return self._fit(X, y, edge_index, names, validation)
 
-    def _fit(self, features: Any, y: np.ndarray, edge_index: Any, validation: Any) -> GSSCClassifier:
+    def _fit(self, features: Any, y: np.ndarray, edge_index: Any, names: Any, validation: Any) -> GSSCClassifier:
         rng = check_random_state(self.random_state)
         codes = self._learn_classes(y)
         scaling = scaling_of(features, self.normalize)
@@ -138,12 +139,12 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             rows = self._rows(codes, rng)
             scaled = scaling.applied(features[rows])
             count = min(self.n_neighbors, len(rows) - 1)
-            edges = nearest_neighbour_edges(scaling.for_neighbours(scaled), count)
+            edges, weight = nearest_neighbour_edges(scaling.for_neighbours(scaled), count), None
             self.edge_index_ = rows[edges]
         else:
-            edges, _ = as_edges(edge_index, None, len(codes))
+            edges, weight = as_edges(edge_index, names, len(codes))
             self.edge_index_ = edges
-        graph = self._graph(features[rows] if len(rows) < len(codes) else features, edges, codes[rows])
+        graph = self._graph(features[rows] if len(rows) < len(codes) else features, edges, weight, codes[rows])
         graph = self._split(graph, rows, len(codes), validation)
         result = self._train(graph, self._settings(rng))
         self._keep(result, rows, features, codes)
@@ -158,6 +159,11 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         """Calibrated probability of each of ``classes_``, [rows, classes]."""
         logits = self._pass(X, -1)
         return np.asarray(softmax(logits / self.model_.temperature, axis=1))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithm of :meth:`predict_proba`, [rows, classes]."""
+        logits = self._pass(X, -1)
+        return np.asarray(log_softmax(logits / self.model_.temperature, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the rows whose label is known: whoever marks rows unknown in ``fit`` may do so here."""
@@ -248,11 +254,12 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             return np.arange(len(codes))
         return np.sort(np.concatenate([labelled, rng.choice(others, room, replace=False)]))
 
-    def _graph(self, features: Any, edges: np.ndarray, codes: np.ndarray) -> Graph:
+    def _graph(self, features: Any, edges: np.ndarray, weight: np.ndarray | None, codes: np.ndarray) -> Graph:
         return Graph(
             features,
             edges,
             codes,
+            edge_weight=weight,
             train=np.flatnonzero(codes >= 0),
             name="table",
             setting="inductive",  # the model is for rows that fit does not see

@@ -15,12 +15,13 @@ from gssc.config import RunConfig, parse_config
 from gssc.deploy import DeployedModel
 from gssc.features import column_spread, some_rows
 from gssc.graph import Graph
-from gssc.train.registry import training_class
+from gssc.train.registry import training_for
 from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
 
 __all__ = ["Result", "finished", "fit", "make_training"]
 
 UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
+CALIBRATED = 200_000  # nodes of each part that calibration takes about, at most
 SAME_TRUST = 0.01  # keep probabilities closer than this tell nothing
 
 
@@ -78,6 +79,12 @@ class Result:
     def best(self) -> Epoch:
         """The record of the kept epoch."""
         return self.outcome.kept
+
+    @property
+    def kept_because(self) -> str:
+        """Why that epoch was kept."""
+        student = getattr(self.training, "choices", {}).get("student")
+        return f"the student that held-out data favour ({student})" if student else self.training.best.reason()
 
     @property
     def scores(self) -> np.ndarray:
@@ -152,9 +159,10 @@ class Result:
         graph, logits = self.graph, self.outcome.scores
         if not graph.task.has_classes or len(graph.val) == 0:
             return
-        model.temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
-        before, after = (softmax(logits[graph.test] / t, axis=1) for t in (1.0, model.temperature))
-        truth = graph.labels[graph.test]
+        val, test = (part[:: max(1, len(part) // CALIBRATED)] for part in (graph.val, graph.test))
+        model.temperature = fit_temperature(logits[val], graph.labels[val], PRIOR_ROWS)
+        before, after = (softmax(logits[test] / t, axis=1) for t in (1.0, model.temperature))
+        truth = graph.labels[test]
         self.calibration = {
             "temperature": model.temperature,
             "test_error_before": expected_calibration_error(before, truth),
@@ -163,8 +171,8 @@ class Result:
 
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
-    """The training of the model that ``config.model.name`` names, ready to run."""
-    return training_class(config.model.name)(graph, config)
+    """The training of the model that ``config.model.name`` names, ready to run; streamed for a large graph on disk."""
+    return training_for(graph, config)(graph, config)
 
 
 def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch], None] | None = None) -> Result:

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
-from rich.console import Console
 
-from gssc.cli.train import EpochBar
 from gssc.data import csbm
 
 SHORT = ("--model", "str_contrast", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=3", "--train.epochs=3",
@@ -201,21 +197,6 @@ def test_a_full_disk_is_one_line(graph_file: Path, tmp_path: Path) -> None:
     last = done.stderr.splitlines()[-1]
     assert "cannot write" in last
     assert "make room on the disk" in last
-
-
-def test_the_numbers_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    run = SimpleNamespace(config=SimpleNamespace(total_epochs=170), training=SimpleNamespace(epoch=0))
-    bar = EpochBar(run)
-    bar.show(SimpleNamespace(
-        epoch=168, phase="consolidate", best=True, smoothness_loss=0.031, classification_loss=6.357,
-        val_score=0.8166, edges_kept=5_278, pseudo_homophily=0.812,
-    ))  # fmt: skip
-    console = Console(width=80, file=io.StringIO())
-    console.print(bar.progress.get_renderable())
-    (line,) = console.file.getvalue().splitlines()
-    assert "169/170" in line
-    assert "homophily 0.812" in line
 
 
 def test_a_rival_is_a_run_too(gssc, graph_file: Path, tmp_path: Path) -> None:

@@ -33,20 +33,25 @@ class BestStudent(BestEpoch):
         """
         self.offered = merit, error, name
 
+    def prefers(self, merit: tuple[float, float], error: float) -> bool:
+        """Whether a student of this merit would be kept in place of the present one; of equal ones the first is."""
+        if self.merit is None:
+            return True
+        least = max(self.top, merit[0]) - error
+        return merit[0] >= least and (self.merit[0] < least or merit[1] > self.merit[1])
+
     def judge(self, record: Epoch) -> bool:
-        """Whether this epoch's student is the one to keep from now on; of equal ones the first is."""
+        """Whether this epoch's student is the one to keep from now on."""
         offered, self.offered = self.offered, None
         if offered is None:
             return False
         merit, error, name = offered
+        preferred = self.prefers(merit, error)
         self.top = max(self.top, merit[0])
-        if self.merit is not None:
-            least = self.top - error
-            if merit[0] < least or (self.merit[0] >= least and merit[1] <= self.merit[1]):
-                return False
-        self.merit, self.name = merit, name
-        record.best, self.record = True, record
-        return True
+        if preferred:
+            self.merit, self.name = merit, name
+            record.best, self.record = True, record
+        return preferred
 
     def state_dict(self) -> dict[str, Any]:
         """The kept student, its merit and its name."""

@@ -29,7 +29,7 @@ from gssc.trust.edges import edge_trust
 
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
-PASSES_PER_STEP = 5  # passes of a student between two points where a run can be interrupted
+PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
@@ -55,6 +55,7 @@ class LearnerTraining(Training):
     Settings = Config
     config: Config
     best: BestStudent
+    weighs_edges = True
     counters: ClassVar[tuple[str, ...]] = (
         *Training.counters,
         *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices", "corrects"),
@@ -128,6 +129,8 @@ class LearnerTraining(Training):
             yield self._step(phase)
         for name in filter(None, teachers.models.split(",")):
             yield from self._ask_model(name.strip())
+        if not self.pool.opinions:
+            raise GsscError("no teacher is asked: set teachers.linear or teachers.trees, or name teachers.models")
         helps, reason = faculty.graph_helps()
         self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
         faculty.spread_best()
@@ -167,14 +170,16 @@ class LearnerTraining(Training):
         for loss in self.student.run():
             if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
                 yield self._student_step(name, loss)
-        opinion = self._student_opinion()
-        merit = self._student_merit(opinion, teacher)
-        if len(self._held_out()):  # now that it is judged, it may learn from the other rows, too
+        merit = self._student_merit(self._student_opinion(), teacher)
+        error = self._merit_error(merit)
+        listens = not self.jury.cross_validates  # then its opinion joins the others
+        if len(self._held_out()) and (listens or self.best.prefers(merit, error)):
+            # Now that it is judged, it may learn from the other rows, too.
             self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
             *_, loss = self.student.run()
-        if not self.jury.cross_validates:
+        if listens:
             self._hear(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
-        self.best.offer(merit, self._merit_error(merit), f"{name}, round {self.round + 1}")
+        self.best.offer(merit, error, f"{name}, round {self.round + 1}")
         yield self._student_step(name, loss)
 
     def _decide_correction(self) -> None:
@@ -229,14 +234,16 @@ class LearnerTraining(Training):
     def _variants(self) -> dict[str, StudentSettings]:
         """Students that suit different data; held-out labels choose."""
         model, wide = self.config.model, self.seen.num_features > NARROW
-        base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2))
+        steps = 200 if self.seen.num_nodes < SMALL else 300 if wide else 600
+        base = StudentSettings(
+            hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps
+        )
         if wide:
             return {
                 "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
-                "batch norm": base,
                 "close": replace(base, dropout=0.0, weight_decay=0.0),
             }
-        base = replace(base, weight_decay=1e-4, steps=300 if self.seen.num_nodes < SMALL else 600)
+        base = replace(base, weight_decay=1e-4)
         return {
             "plain": replace(base, batch_norm=False, dropout=0.1),
             "batch norm": replace(base, dropout=0.2),
@@ -283,13 +290,15 @@ class LearnerTraining(Training):
     def _table(self) -> FeatureTable:
         if self._seen_table is None:
             self._seen_table = FeatureTable(self.seen.features, self.scaling_name)
+            self.scaling = self._seen_table.scaling
         return self._seen_table
 
     # Records, state and result ----------------------------------------------------------------------------------
 
     def _step(self, phase: str) -> Step:
-        """A record of the best opinion so far."""
-        view = self.pool.opinions[self.pool.best(1)[0]][-1]
+        """A record of the best opinion so far; of an even one while there is none."""
+        best = self.pool.best(1)
+        view = self.pool.opinions[best[0]][-1] if best else np.ones((self.seen.num_nodes, self.seen.num_classes))
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
     def _student_step(self, name: str, loss: float) -> Step:

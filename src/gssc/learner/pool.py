@@ -15,7 +15,7 @@ Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each vi
 
 STEPS = (2, 5)  # of averaging an opinion over the graph
 KEPT = 12  # opinions that stay in the pool from one round to the next
-NEAR = 1.0  # standard errors by which the opinion of another kind of teacher may be worse than the best
+NEAR = 1.5  # standard errors by which the opinion of another kind of teacher may be worse than the best
 
 
 class Pool:

@@ -13,6 +13,8 @@ from gssc.sparsify.evidence import EvidenceSettings
 if TYPE_CHECKING:
     from typing import Self
 
+STEPS_PER_EPOCH = 10  # of a student in a run that is cut to a number of epochs
+
 
 @dataclass
 class TeachersConfig:
@@ -53,12 +55,14 @@ class LearnerTrainConfig:
         class_weight: ``none``, or ``balanced``: every class counts alike, however many labels it has.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
+        memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """
 
     normalize: Literal["auto", "row", "standard", "none"] = "auto"
     class_weight: Literal["none", "balanced"] = "none"
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)
+    memory: float = setting(0.25, low=0)
 
 
 @dataclass
@@ -83,11 +87,12 @@ class Config(RunConfig):
         return self.teachers.pair_epochs + self.teachers.rounds * 60
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs of pairs, and one round; 0 leaves it as it is."""
+        """The same with at most this many epochs of pairs, one round and short students; 0 leaves it as it is."""
         if not epochs:
             return self
-        pairs = min(self.teachers.pair_epochs, epochs)
-        return replace(self, teachers=replace(self.teachers, pair_epochs=pairs, rounds=1))
+        teachers = replace(self.teachers, pair_epochs=min(self.teachers.pair_epochs, epochs), rounds=1, trees=False)
+        steps = min(self.model.steps or STEPS_PER_EPOCH * epochs, STEPS_PER_EPOCH * epochs)
+        return replace(self, teachers=teachers, model=replace(self.model, steps=steps))
 
     def for_pairs(self, normalize: str) -> ContrastConfig:
         """Settings of the training on pairs."""

@@ -26,11 +26,13 @@ class GsscSettings:
         name: of the model.
         hidden: width of every hidden layer.
         layers: number of hidden layers; 0 decides by the data: one for wide rows, two for narrow ones.
+        steps: gradient steps of each student; 0 decides by the data.
     """
 
     name: str = "gssc"
     hidden: int = setting(256, low=1, high=2**20)
     layers: int = setting(0, low=0, high=1000)
+    steps: int = setting(0, low=0)
 
 
 @dataclass(frozen=True)
