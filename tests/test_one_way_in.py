@@ -54,7 +54,8 @@ def test_four_ways_to_one_model(graph: Graph, tmp_path: Path) -> None:
 
 
 def test_balanced_weights_are_one_setting(graph: Graph, tmp_path: Path) -> None:
-    uneven = graph.with_(train=np.concatenate([graph.train[graph.labels[graph.train] < 2], graph.train[-2:]]))
+    classes = graph.labels[graph.train]
+    uneven = graph.with_(train=np.concatenate([graph.train[classes < 2], graph.train[classes == 2][:2]]))
     config = parse_config(SETTINGS, {"train": {"seed": 3, "class_weight": "balanced"}})
     fit(uneven, config).deployed().save(tmp_path / "fit")
     labels = np.full(uneven.num_nodes, -1)
