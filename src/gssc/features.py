@@ -203,6 +203,17 @@ def usual_normalization(features: Any) -> str:
     return "none" if alike and abs(rows).max() <= LARGEST_UNIT_VALUE else "standard"
 
 
+def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:
+    """The rows of these nodes, in this order, stored as they were.
+
+    >>> rows_of(torch.tensor([[1.0], [2.0], [3.0]]), np.array([2, 0])).tolist()
+    [[3.0], [1.0]]
+    """
+    if isinstance(rows, SparseRows):
+        return SparseRows(rows.matrix[nodes])
+    return rows[torch.from_numpy(nodes)]
+
+
 def column_spread(rows: Any) -> np.ndarray:
     """Return the standard deviations of the columns that vary; of CSR columns the root of their mean square."""
     if sp.issparse(rows):

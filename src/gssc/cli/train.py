@@ -137,7 +137,9 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 def run(args: Any) -> None:
     """Put the settings together, train with a progress bar, show the result; by torchrun, with other processes."""
     from gssc.train.distributed import joined
+    from gssc.train.optimize import without_compiler
 
+    without_compiler()
     with joined() as processes:
         if is_about_molecules(args):
             if processes.count > 1:

@@ -37,7 +37,7 @@ class TeachersConfig:
     linear: bool = True
     trees: bool = True
     pairs: Literal["auto", "always", "never"] = "auto"
-    pair_epochs: int = setting(50, low=1)
+    pair_epochs: int = setting(10, low=1)
     pair_batches: int = setting(20, low=1)
     correction: Literal["auto", "never"] = "auto"
     models: str = ""

@@ -26,7 +26,7 @@ from gssc.serve.guard import OPEN_PATHS, Guard
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import CONTENT_TYPE as METRICS_TYPE
 from gssc.serve.metrics import Metrics
-from gssc.serve.reading import TableReader
+from gssc.serve.table_reader import TableReader
 from gssc.serve.uploads import take
 
 # Larger bodies are parsed in a thread.
