@@ -196,7 +196,7 @@ def _train(args: Any, processes: Processes) -> None:
 
 
 def settings_of(args: Any) -> RunConfig:
-    """Return the merged layers of settings: a run's own if it is resumed, else the recipe or preset; then the file, then options."""
+    """Return the layers of settings as one: a run's own if resumed, else recipe or preset; then file, then options."""
     from_file, typed = read_settings(args["config"]) if args.get("config") else {}, _typed(args)
     merged = merged_settings(from_file, typed)
     for one, other in (("dataset", "graph"), ("graph", "dataset")):  # one of the two, and what is typed wins
