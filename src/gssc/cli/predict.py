@@ -20,18 +20,18 @@ examples:
   cat new_customers.csv | gssc predict runs/mine - -o - | head
 
 Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), or
-as CSV on standard input (-). If the model knows its features by name, columns are taken by name and others ignored. Ids
-are carried over from a column id, node_id or node, the one that --id names, or a first column that is no feature. The
+as CSV on standard input (-). If the model has feature names, columns are found by name and others are ignored. Ids are
+carried over from a column id, node_id or node, the one that --id names, or a first column that is not a feature. The
 output has the id (or row number), the predicted class and every class's probability. Tables are read, and CSV is
-written, a block at a time, so they may be larger than memory; with -o - the predictions of a pipe's rows come as soon
-as the rows do, and the summary goes to standard error.
+written, a block at a time, so they may be larger than memory; with -o - the predictions of a pipe are written as
+soon as its rows arrive, and the summary goes to standard error.
 """
 PROGRESS_FROM = 262_144  # rows from which progress is shown
 SHOWN_CLASSES = 12
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument(
         "rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv, .parquet or a graph's folder; - is standard input"
