@@ -26,7 +26,7 @@ def model() -> DeployedMolecules:
     weight = np.zeros((1, ATOM_WIDTH), dtype=np.float32)
     weight[0, 7] = 1  # element 8
     one, zero = np.ones((1, 1), np.float32), np.zeros(1, np.float32)
-    return DeployedMolecules([(weight, zero)], [(one, zero)], ("oxygen",), RowFormat(), use_size=False)
+    return DeployedMolecules([([(weight, zero)], [(one, zero)])], ("oxygen",), RowFormat(), use_size=False)
 
 
 def logistic(share: float) -> float:
