@@ -64,13 +64,13 @@ class Settings:
     embedding: int = 64
     readout: Literal["linear", "mlp"] = "mlp"
     use_size: bool = True
-    pooling: Literal["mean", "mean_and_sum"] = "mean"
+    pooling: Literal["mean", "mean_and_sum"] = "mean_and_sum"
     members: int = 1
     radius: int = 0
     columns: int = 1024
     smoothness_weight: float = 0.1
     negative_weight: float = 1.0
-    pairs: int = 256
+    pairs: int = 64
     sparsify: bool = True
     warmup: int = 5
     alpha: float = 0.3
