@@ -28,7 +28,7 @@ class DataConfig:
 
     Args:
         dataset: name of a data set, see ``gssc data list``.
-        graph: path of your own graph, an ``.npz`` as ``gssc data import`` writes it.
+        graph: path of your own graph, an ``.npz`` of ``gssc data import`` or a folder of ``gssc data build``.
         split: how nodes are divided, such as ``public``, ``fixed-0``, ``per-class:20``, ``ratio:60/20/20``; the
             data set's own default if left out.
         split_seed: seed of splits that are drawn, and of generated data sets.
@@ -195,6 +195,7 @@ def parse_config(*layers: Settings) -> RunConfig:
     kind = config_class(model)
     known = sections(kind, model, merged.get("sparsifier", {}).get("name"))
     refuse_unknown("", merged, known)
+    _check_device(model, merged.get("train", {}), known["train"])
     parsed = {}
     for name, section in known.items():
         usual = getattr(kind(), name)
@@ -202,6 +203,12 @@ def parse_config(*layers: Settings) -> RunConfig:
     config = kind(**parsed)
     config.check()
     return config
+
+
+def _check_device(model: str, train: Settings, section: Any) -> None:
+    """Refuse a device for a model that has no such setting, and take ``cpu`` for what it does anyway."""
+    if "device" in train and "device" not in section.__dataclass_fields__ and train.pop("device") != "cpu":
+        raise GsscError(f"{model} is trained on a CPU only: leave --device out, or use --model {PAIR_MODEL}")
 
 
 def merged_settings(*layers: Settings) -> Settings:

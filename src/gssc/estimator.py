@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
-from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_temperature
+from gssc.calibration import expected_calibration_error
 from gssc.config import parse_config
 from gssc.data.edges import as_edges
 from gssc.data.neighbours import nearest_neighbour_edges
@@ -28,6 +28,8 @@ from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.model_selection import warn_if_unknown_rows_are_scored
+from gssc.result import Result, finished
+from gssc.train.training import Epoch
 
 require("sklearn", extra="data")
 
@@ -111,22 +113,23 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             X: [N, d] numbers: array, SciPy sparse or DataFrame.
             y: [N] labels. Unknown: -1 (but -1 and 1 alone are two classes), None, NaN or "".
             edge_index: edges between rows: [2, E] row numbers, in any direction and repetition, or anything else that
-                :func:`gssc.data.edges.as_edges` takes, such as a SciPy adjacency. Left out, nearest neighbours are
-                found.
+                :func:`gssc.data.edges.as_edges` takes: pairs, a DataFrame, a NetworkX graph, a SciPy adjacency. If X is
+                a DataFrame, its index names the rows. Left out, nearest neighbours are found.
             validation: row numbers, or a mask, of labelled rows that choose and calibrate and are not learned from.
                 Left out, cross-validation over all labels chooses.
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        names = X.index if hasattr(X, "iloc") else None
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         warn_if_unknown_rows_are_scored()
         with _as_value_error():
             check_parameters(self.get_params(deep=False))
-            return self._fit(X, y, edge_index, validation)
+            return self._fit(X, y, edge_index, names, validation)
 
-    def _fit(self, features: Any, y: np.ndarray, edge_index: Any, validation: Any) -> GSSCClassifier:
+    def _fit(self, features: Any, y: np.ndarray, edge_index: Any, names: Any, validation: Any) -> GSSCClassifier:
         rng = check_random_state(self.random_state)
         codes = self._learn_classes(y)
         scaling = scaling_of(features, self.normalize)
@@ -136,15 +139,15 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             rows = self._rows(codes, rng)
             scaled = scaling.applied(features[rows])
             count = min(self.n_neighbors, len(rows) - 1)
-            edges = nearest_neighbour_edges(scaling.for_neighbours(scaled), count)
+            edges, weight = nearest_neighbour_edges(scaling.for_neighbours(scaled), count), None
             self.edge_index_ = rows[edges]
         else:
-            edges, _ = as_edges(edge_index, None, len(codes))
+            edges, weight = as_edges(edge_index, names, len(codes))
             self.edge_index_ = edges
-        graph = self._graph(features[rows] if len(rows) < len(codes) else features, edges, codes[rows])
+        graph = self._graph(features[rows] if len(rows) < len(codes) else features, edges, weight, codes[rows])
         graph = self._split(graph, rows, len(codes), validation)
-        training = self._train(graph, self._settings(rng))
-        self._keep(training, rows, features, codes)
+        result = self._train(graph, self._settings(rng))
+        self._keep(result, rows, features, codes)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -156,6 +159,11 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         """Calibrated probability of each of ``classes_``, [rows, classes]."""
         logits = self._pass(X, -1)
         return np.asarray(softmax(logits / self.model_.temperature, axis=1))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithm of :meth:`predict_proba`, [rows, classes]."""
+        logits = self._pass(X, -1)
+        return np.asarray(log_softmax(logits / self.model_.temperature, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the rows whose label is known: whoever marks rows unknown in ``fit`` may do so here."""
@@ -246,11 +254,12 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             return np.arange(len(codes))
         return np.sort(np.concatenate([labelled, rng.choice(others, room, replace=False)]))
 
-    def _graph(self, features: Any, edges: np.ndarray, codes: np.ndarray) -> Graph:
+    def _graph(self, features: Any, edges: np.ndarray, weight: np.ndarray | None, codes: np.ndarray) -> Graph:
         return Graph(
             features,
             edges,
             codes,
+            edge_weight=weight,
             train=np.flatnonzero(codes >= 0),
             name="table",
             setting="inductive",  # the model is for rows that fit does not see
@@ -282,14 +291,16 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         config.check()
         return config
 
-    def _train(self, graph: Graph, config: Config) -> LearnerTraining:
-        training = LearnerTraining(graph, config, self._class_weight(graph.labels[graph.train]))
-        self.history_ = []
+    def _train(self, graph: Graph, config: Config) -> Result:
+        config.train.class_weight = "balanced" if self._is_balanced else "none"
+        weights = None if self._is_balanced else self._class_weight(graph.labels[graph.train])
+        training = LearnerTraining(graph, config, weights)
         with _progress(config.total_epochs if self.verbose else 0) as advance:
-            for record in training.epochs():
-                self.history_.append({name: value for name, value in asdict(record).items() if name[:4] != "test"})
-                advance(record.epoch + 1)
-        return training
+            return finished(training, lambda record: advance(record.epoch + 1))
+
+    @property
+    def _is_balanced(self) -> bool:
+        return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
     def _class_weight(self, labels: np.ndarray) -> np.ndarray | None:
         """Weights of the classes, such that they are one on average over the labelled rows."""
@@ -300,21 +311,24 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             raise GsscError(f"class_weight is {self.class_weight!r}; weights are numbers from 0 on, and not all 0")
         return np.asarray(weights / weights[labels].mean())
 
-    def _keep(self, training: LearnerTraining, rows: np.ndarray, features: Any, codes: np.ndarray) -> None:
+    def _keep(self, result: Result, rows: np.ndarray, features: Any, codes: np.ndarray) -> None:
         """Everything there is to know once training has ended."""
-        self.model_ = training.deployed()
-        self.choices_ = dict(training.choices)
-        self.edge_keep_probability_ = _by_column(training, rows, self.edge_index_, features.shape[0])
+        assert isinstance(result.training, LearnerTraining)
+        self.model_ = result.deployed()
+        self.choices_ = dict(result.training.choices)
+        self.history_ = [_without_test(record) for record in result.history]
+        self.edge_keep_probability_ = _by_column(result, rows, self.edge_index_, features.shape[0])
         logits = in_double(self.model_, features, len(self.model_.layers))
-        val = rows[training.graph.val]
-        self._calibrate(logits[val], codes[val])
-        self.model_.metadata = self._facts(training)
+        val = rows[result.graph.val]
+        self._judge_calibration(logits[val], codes[val])
+        self.model_.metadata = self._facts(result)
         self.transduction_ = self.classes_[np.where(codes >= 0, codes, logits.argmax(axis=1))]
+        for note in result.notes:
+            warnings.warn(note, stacklevel=5)
 
-    def _calibrate(self, logits: np.ndarray, labels: np.ndarray) -> None:
-        """By validation rows; without any, the student learned probabilities that cross-validation calibrated."""
-        temperature = fit_temperature(logits, labels, PRIOR_ROWS)
-        self.model_ = replace(self.model_, temperature=temperature)
+    def _judge_calibration(self, logits: np.ndarray, labels: np.ndarray) -> None:
+        """On validation rows; without any, the student learned probabilities that cross-validation calibrated."""
+        temperature = self.model_.temperature
         self.calibration_ = {
             "temperature": temperature,
             "rows": len(labels),
@@ -322,16 +336,16 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             "error_after": expected_calibration_error(softmax(logits / temperature, axis=1), labels),
         }
 
-    def _facts(self, training: LearnerTraining) -> dict[str, Any]:
+    def _facts(self, result: Result) -> dict[str, Any]:
         """What the model card tells of it."""
-        graph, best = training.graph, training.best.record
+        graph = result.graph
         return {
             "dataset": "table",
             "split": f"{len(graph.val):,} labelled rows for validation" if len(graph.val) else "cross-validation",
             "setting": graph.setting,
             "training_labels": len(graph.train),
-            "seed": training.config.train.seed,
-            "val_score": best.val_score if best is not None and len(graph.val) else None,
+            "seed": result.config.train.seed,
+            "val_score": result.val_score if len(graph.val) else None,
             "calibration": self.calibration_ if len(graph.val) else None,
             "choices": self.choices_,
         }
@@ -353,12 +367,16 @@ def _seed(random_state: Any, rng: np.random.RandomState) -> int:
     return int(random_state) if whole else int(rng.randint(2**31 - 1))
 
 
-def _by_column(training: LearnerTraining, rows: np.ndarray, edge_index: np.ndarray, nodes: int) -> np.ndarray:
+def _without_test(record: Epoch) -> dict[str, Any]:
+    return {name: value for name, value in asdict(record).items() if not name.startswith("test")}
+
+
+def _by_column(result: Result, rows: np.ndarray, edge_index: np.ndarray, nodes: int) -> np.ndarray:
     """Keep probability of every column of an edge list as the user gave it.
 
     The graph holds each edge once.
     """
-    edges, known = training.edge_trust()
+    edges, known = result.edge_trust()
     edges = rows[edges]
     ends, seen = np.sort(edge_index.astype(np.int64), axis=0), np.sort(edges, axis=0)
     wanted, keys = ends[0] * nodes + ends[1], seen[0] * nodes + seen[1]

@@ -136,10 +136,10 @@ class FeatureTable:
         """The feature rows of these nodes, in this order."""
         chosen = self.features[nodes]
         if sp.issparse(chosen):
-            return SparseRows(chosen) if self.device is None else torch.from_numpy(chosen.toarray()).to(self.device)
+            return SparseRows(chosen) if self.device is None else on_device(dense(chosen), self.device)
         chosen = np.ascontiguousarray(chosen, dtype=np.float32)
         rows = torch.from_numpy(self._scaled(chosen) if self.scale_on_read else chosen)
-        return rows if self.device is None else rows.to(self.device)
+        return rows if self.device is None else on_device(rows, self.device)
 
     def all(self) -> Rows:
         """Every row at once; built once and kept."""
@@ -155,13 +155,24 @@ class FeatureTable:
                 self._all = self.rows(np.arange(self.shape[0]))
         return self._all
 
-    def blocks(self, size: int = 65536) -> Iterator[Rows]:
-        """All rows in order, a block at a time."""
-        if self.shape[0] <= size:
+    def blocks(self, size: int = 65536, part: slice | None = None) -> Iterator[Rows]:
+        """All rows in order, or those of a part, a block at a time."""
+        first, stop, _ = (part or slice(None)).indices(self.shape[0])
+        if self.shape[0] <= size and stop - first == self.shape[0]:
             yield self.all()
             return
-        for start in range(0, self.shape[0], size):
-            yield self.rows(np.arange(start, min(start + size, self.shape[0])))
+        for start in range(first, stop, size):
+            yield self.rows(np.arange(start, min(start + size, stop)))
+
+
+def dense(rows: sp.csr_matrix) -> Tensor:
+    """CSR rows as a dense tensor."""
+    return torch.from_numpy(rows.toarray())
+
+
+def on_device(rows: Tensor, device: torch.device) -> Tensor:
+    """Rows on a device; to CUDA from pinned memory, so that the copy overlaps with what the device computes."""
+    return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
 
 
 def scaling_of(features: Any, normalize: str) -> Scaling:

@@ -81,16 +81,20 @@ class Graph:
     cleaning: Cleaning = field(default_factory=Cleaning)
     require_all_classes: InitVar[bool] = False
     _checked_features: InitVar[Any] = None  # features that were checked before: not read again
+    _checked_edges: InitVar[Any] = None  # edges that were checked before, with their weights
 
-    def __post_init__(self, require_all_classes: bool, _checked_features: Any) -> None:
+    def __post_init__(self, require_all_classes: bool, _checked_features: Any, _checked_edges: Any) -> None:
         features, feature_names = self.features, self.feature_names
         if features is not None and features is not _checked_features:
             features = clean_features(features)
         nodes = self._count_nodes() if features is None else int(features.shape[0])
         node_ids = _clean_node_ids(self.node_ids, nodes)
-        listed, listed_weight = as_edges(self.edges, node_ids, nodes)
-        edge_weight = listed_weight if self.edge_weight is None else self.edge_weight
-        edges, edge_weight, cleaned = clean_edges(listed, nodes, edge_weight)
+        edges, edge_weight, cleaned = self.edges, self.edge_weight, Cleaning()
+        if edges is not _checked_edges or features is None:
+            listed, listed_weight = as_edges(edges, node_ids, nodes)
+            edges, edge_weight, cleaned = clean_edges(
+                listed, nodes, listed_weight if edge_weight is None else edge_weight
+            )
         if features is None:
             features, feature_names = structure_features(edges, nodes, edge_weight)
         labels, class_names = clean_labels(self.labels, nodes, self.class_names)
@@ -153,6 +157,26 @@ class Graph:
         return int(self.features.shape[1])
 
     @property
+    def on_disk(self) -> bool:
+        """Whether edges are memory-mapped, as those of a folder of ``gssc data build`` are."""
+        return isinstance(self.edges, np.memmap)
+
+    def in_memory(self) -> Graph:
+        """Return the graph with float32 features and int64 edges in memory; itself if it is there already."""
+        if not self.on_disk:
+            return self
+        features = np.array(self.features, dtype=np.float32)
+        edges = np.array(self.edges, dtype=np.int64)
+        arrays: dict[str, Any] = {
+            "labels": np.array(self.labels),
+            "node_ids": None if self.node_ids is None else np.array(self.node_ids),
+            "edge_weight": None if self.edge_weight is None else np.array(self.edge_weight),
+        }
+        values: dict[str, Any] = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values.update(arrays, features=features, edges=edges, _checked_features=features, _checked_edges=edges)
+        return Graph(**values)
+
+    @property
     def is_multilabel(self) -> bool:
         return self.labels.ndim == 2
 
@@ -208,12 +232,16 @@ class Graph:
             array = np.asarray(changes["labels"])
             if array.ndim == 1 and array.dtype.kind in "iu" and array.max(initial=-1) + 1 < self.num_classes:
                 values["class_names"] = _numbered(self.num_classes)
-        return Graph(**{**values, "_checked_features": self.features, **changes})
+        same = {"_checked_features": self.features}
+        if not changes.keys() & {"edges", "edge_weight", "features"}:
+            same["_checked_edges"] = self.edges
+        return Graph(**{**values, **same, **changes})
 
     def _weight_of(self, edges: Any) -> np.ndarray:
         """Return the weight of each of these edges [2, *], 1 for those the graph does not have."""
         first, second = np.sort(np.asarray(edges).astype(np.int64), axis=0)
-        wanted, keys = first * self.num_nodes + second, self.edges[0] * self.num_nodes + self.edges[1]
+        keys = self.edges[0].astype(np.int64) * self.num_nodes + self.edges[1]
+        wanted = first * self.num_nodes + second
         place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         known = np.ones(len(keys), dtype=np.float32) if self.edge_weight is None else self.edge_weight
         return np.where(keys[place] == wanted, known[place], np.float32(1))
@@ -290,10 +318,14 @@ class Graph:
 
     @classmethod
     def load(cls, path: str | PathLike[str], **changes: Any) -> Graph:
-        """Read a graph from .npz (keys x, edge_index, y, train_mask, ...; see `gssc.data.npz`)."""
+        """Read a graph from .npz (keys x, edge_index, y, train_mask, ...; see `gssc.data.npz`).
+
+        A folder that ``gssc data build`` wrote is opened memory-mapped (see `gssc.data.disk`).
+        """
+        from gssc.data.disk import is_disk_graph, open_graph
         from gssc.data.npz import load_graph
 
-        return load_graph(path, **changes)
+        return open_graph(path, **changes) if is_disk_graph(path) else load_graph(path, **changes)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the graph to .npz, whole or not at all."""

@@ -15,12 +15,13 @@ from gssc.config import RunConfig, parse_config
 from gssc.deploy import DeployedModel
 from gssc.features import column_spread, some_rows
 from gssc.graph import Graph
-from gssc.train.registry import training_class
+from gssc.train.registry import training_for
 from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
 
-__all__ = ["Result", "fit", "make_training"]
+__all__ = ["Result", "finished", "fit", "make_training"]
 
 UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
+CALIBRATED = 200_000  # nodes of each part that calibration takes about, at most
 SAME_TRUST = 0.01  # keep probabilities closer than this tell nothing
 
 
@@ -80,6 +81,12 @@ class Result:
         return self.outcome.kept
 
     @property
+    def kept_because(self) -> str:
+        """Why that epoch was kept."""
+        student = getattr(self.training, "choices", {}).get("student")
+        return f"the student that held-out data favour ({student})" if student else self.training.best.reason()
+
+    @property
     def scores(self) -> np.ndarray:
         """Logits of every node, in the graph's setting, [N, C]."""
         return self.outcome.scores
@@ -129,9 +136,8 @@ class Result:
         )
 
     def _trust_note(self) -> str | None:
-        """A sparsifier that learned but cannot tell one edge from another."""
-        sparsifier = getattr(self.training, "sparsifier", None)
-        if sparsifier is None or not sparsifier.trains:
+        """Keep probabilities that do not tell one edge from another."""
+        if not self.training.weighs_edges:
             return None
         trust = self.edge_trust()[1]
         if len(trust) < 2 or trust.max() - trust.min() >= SAME_TRUST:
@@ -153,9 +159,10 @@ class Result:
         graph, logits = self.graph, self.outcome.scores
         if not graph.task.has_classes or len(graph.val) == 0:
             return
-        model.temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
-        before, after = (softmax(logits[graph.test] / t, axis=1) for t in (1.0, model.temperature))
-        truth = graph.labels[graph.test]
+        val, test = (part[:: max(1, len(part) // CALIBRATED)] for part in (graph.val, graph.test))
+        model.temperature = fit_temperature(logits[val], graph.labels[val], PRIOR_ROWS)
+        before, after = (softmax(logits[test] / t, axis=1) for t in (1.0, model.temperature))
+        truth = graph.labels[test]
         self.calibration = {
             "temperature": model.temperature,
             "test_error_before": expected_calibration_error(before, truth),
@@ -164,8 +171,8 @@ class Result:
 
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
-    """The training of the model that ``config.model.name`` names, ready to run."""
-    return training_class(config.model.name)(graph, config)
+    """The training of the model that ``config.model.name`` names, ready to run; streamed for a large graph on disk."""
+    return training_for(graph, config)(graph, config)
 
 
 def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch], None] | None = None) -> Result:
@@ -185,7 +192,16 @@ def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch
     >>> result.deployed().predict(result.graph.features).shape
     (60,)
     """
-    training: Training = make_training(graph, config or parse_config())
+    return finished(make_training(graph, config or parse_config()), on_epoch)
+
+
+def finished(training: Training, on_epoch: Callable[[Epoch], None] | None = None) -> Result:
+    """Run a training to its end and return the result.
+
+    Args:
+        training: wherever it stands.
+        on_epoch: called with the record of every epoch.
+    """
     history = []
     for record in training.epochs():
         history.append(record)

@@ -1,7 +1,7 @@
 """A run: one folder that holds what was run, how it went, and what came out.
 
 config.yaml        every setting, enough to run it again
-metrics.jsonl      one line an epoch
+metrics.jsonl      one line per epoch; the one that was kept is marked as best
 metrics.json       the result
 model.safetensors  the deployed MLP, with model.json (see gssc.deploy); not for models that need the graph
 scores.npz         for those: the scores of every node
@@ -28,6 +28,7 @@ import yaml
 from gssc import run_folder
 from gssc.config import DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
+from gssc.data.disk import check_digests, is_disk_graph, recorded_digest
 from gssc.data.splits import make_split
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, read_json, write_json
@@ -36,7 +37,8 @@ from gssc.result import Result, make_training
 from gssc.settings import read_settings
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
-from gssc.train.training import Epoch, Training
+from gssc.train.process import Interruption
+from gssc.train.training import Diverged, Epoch, Training
 from gssc.versions import versions
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -45,8 +47,10 @@ SECONDS_BETWEEN_CHECKPOINTS = 5.0
 def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
     """The graph a run is about."""
     if (data.dataset is None) == (data.graph is None):
-        raise GsscError("name a data set, or give your own graph with --graph FILE.npz (one of the two)")
+        raise GsscError("name a data set, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
     if data.graph is not None:
+        if is_disk_graph(data.graph):  # a flipped bit in a file that is not read whole would go unnoticed
+            check_digests(data.graph)
         graph = Graph.load(data.graph)
         if data.split is not None:
             if len(graph.train) or len(graph.val) or len(graph.test):
@@ -134,28 +138,44 @@ class Run:
         return (self.folder / "metrics.json").exists()
 
     def train(
-        self, on_epoch: Callable[[Epoch], None] | None = None, callbacks: Iterable[Callback] = ()
+        self,
+        on_epoch: Callable[[Epoch], None] | None = None,
+        callbacks: Iterable[Callback] = (),
+        on_interrupt: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         """Train to the end and return the content of metrics.json.
 
         Args:
             on_epoch: called with the record of each epoch.
             callbacks: follow the run, see :class:`gssc.tracking.Callback`; a finished run does not call them.
+            on_interrupt: called on the first Ctrl+C or SIGTERM. The epoch in flight is then finished and saved before
+                KeyboardInterrupt is raised; a second one stops at once.
         """
         try:
-            metrics = self._metrics() if self.finished else self._follow(on_epoch, Callbacks(callbacks))
+            metrics = self._metrics() if self.finished else self._follow(on_epoch, Callbacks(callbacks), on_interrupt)
             if self._replaces is not None:
                 run_folder.replace_run(self._replaces)
                 self.folder, self._replaces = self._replaces, None
             return metrics
         except GsscError as error:
-            if self._replaces is None:
+            good = f"; the last good checkpoint is {self._last_checkpoint()}" if isinstance(error, Diverged) else ""
+            before = f"; the run before it is still in {self._replaces}" if self._replaces else ""
+            if not good + before:
                 raise
-            raise GsscError(f"{error}; the run before it is still in {self._replaces}") from error
+            raise GsscError(f"{error}{good}{before}") from error
         finally:
             self._let_go()
 
-    def _follow(self, on_epoch: Callable[[Epoch], None] | None, callbacks: Callbacks) -> dict[str, Any]:
+    def _last_checkpoint(self) -> str:
+        path = self.folder / run_folder.CHECKPOINT
+        return f"{path}, before epoch {load_checkpoint(path)['lines']}"
+
+    def _follow(
+        self,
+        on_epoch: Callable[[Epoch], None] | None,
+        callbacks: Callbacks,
+        on_interrupt: Callable[[], None] | None,
+    ) -> dict[str, Any]:
         def told(record: Epoch) -> None:
             callbacks.epoch(record)
             if on_epoch:
@@ -164,20 +184,23 @@ class Run:
         metrics = None
         callbacks.start(self)
         try:
-            metrics = self._train(told)
+            metrics = self._train(told, on_interrupt)
             return metrics
         finally:
             callbacks.end(metrics)
 
-    def _train(self, on_epoch: Callable[[Epoch], None]) -> dict[str, Any]:
+    def _train(self, on_epoch: Callable[[Epoch], None], on_interrupt: Callable[[], None] | None) -> dict[str, Any]:
         saved_at, history = time.monotonic(), []
-        for record in self.training.epochs():
-            history.append(record)
-            self._log(record)
-            on_epoch(record)
-            if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
-                self._save_checkpoint()
-                saved_at = time.monotonic()
+        with Interruption(on_interrupt) as interruption:
+            for record in self.training.epochs():
+                history.append(record)
+                self._log(record)
+                on_epoch(record)
+                if interruption.requested or time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
+                    self._save_checkpoint()
+                    saved_at = time.monotonic()
+                if interruption.requested:
+                    raise KeyboardInterrupt
         self.result = Result(self.training, history)
         return self._finish(self.result)
 
@@ -255,6 +278,14 @@ class Run:
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({name: _or_null(value) for name, value in asdict(record).items()}) + "\n")
 
+    def _mark_best(self, epoch: int) -> None:
+        """Mark the kept epoch alone as the best one; before the end, every epoch that was best so far is marked."""
+        path = self.folder / "metrics.jsonl"
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        with atomic_write(path) as temporary:
+            lines = (json.dumps({**record, "best": record["epoch"] == epoch}) + "\n" for record in records)
+            temporary.write_text("".join(lines), encoding="utf-8")
+
     def _epochs_logged(self) -> int:
         with (self.folder / "metrics.jsonl").open("rb") as file:
             return sum(1 for _ in file)
@@ -288,6 +319,7 @@ class Run:
             "seconds": round(outcome.seconds, 3),
             "epochs": self._epochs_logged(),
             "best_epoch": best.epoch,
+            "kept_because": result.kept_because,
             "edges_kept": outcome.edges_kept,
             "edges_total": outcome.edges_total,
             "homophily": _number(best.homophily),
@@ -306,6 +338,7 @@ class Run:
             model.save(self.folder)
         edges, trust = result.edge_trust()
         self._save_arrays("edges.npz", edge_index=edges, keep_probability=trust)
+        self._mark_best(best.epoch)
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
@@ -322,7 +355,8 @@ def fingerprint(graph: Graph) -> str:
     parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
     for part in (*parts, graph.edges, graph.labels, graph.train, graph.val, graph.test):
         digest.update(f"{part.shape}{part.dtype}".encode())
-        digest.update(np.ascontiguousarray(part).data)
+        recorded = recorded_digest(part)  # of a file that is not read again
+        digest.update(np.ascontiguousarray(part).data if recorded is None else recorded.encode())
     digest.update(graph.setting.encode())
     return digest.hexdigest()
 

@@ -19,7 +19,7 @@ FILES = (CONFIG, "metrics.jsonl", "metrics.json", "model.safetensors", "model.js
 NEW, DONE, MOVING = ".new", ".done", ".moving"
 # The first line of a run's config.yaml, which no other program writes.
 MARK = "# gssc run: every setting, enough to run it again\n"
-# Runs that were written before there was a mark have all of these sections.
+# Runs that were written before there was a mark have all of these sections, and a log.
 SECTIONS_BEFORE_MARK = {"data", "model", "sparsifier", "train"}
 
 
@@ -32,9 +32,11 @@ def is_run(folder: Path) -> bool:
         if file.read(len(MARK)) == MARK.encode():
             return True
     try:
-        return set(read_settings(path)) >= SECTIONS_BEFORE_MARK
+        settings = read_settings(path)
     except GsscError:
         return False
+    ours = all(isinstance(settings.get(name), dict) for name in SECTIONS_BEFORE_MARK)
+    return ours and (folder / "metrics.jsonl").is_file()
 
 
 def only_leftovers(folder: Path) -> bool:

@@ -35,6 +35,10 @@ class TrainConfig:
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
         device: where the model is trained: ``cpu``, or a device of torch such as ``cuda`` or ``mps``.
+        mixed_precision: matrix products in bfloat16, losses and weights in float32: ``auto`` on CUDA devices that have
+            bfloat16, ``on`` anywhere (on a CPU with ordinary torch operations, for tests), ``off``. Not yet measured on
+            a GPU.
+        memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """
 
     epochs: int = setting(50, low=0)
@@ -51,6 +55,8 @@ class TrainConfig:
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)
     device: str = "cpu"
+    mixed_precision: Literal["auto", "on", "off"] = "auto"
+    memory: float = setting(0.25, low=0)
 
 
 @dataclass

@@ -13,7 +13,9 @@ Types and choices (``Literal``) are those of the annotations, limits those of :f
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -61,6 +63,23 @@ class Limits:
 def setting(default: Any, *, low: float = -math.inf, high: float = math.inf, help: str = "") -> Any:
     """A field of a section, with its limits; ``help`` is for sections whose docstring has no ``Args``."""
     return field(default=default, metadata={"limits": Limits(low, high), "help": help})
+
+
+def meanings(section: Any) -> dict[str, str]:
+    """What each field means, from the ``Args`` of the docstring, each on one line."""
+    text = inspect.cleandoc(section.__doc__ or "").partition("Args:\n")[2]
+    found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", text, re.MULTILINE)
+    return {name: " ".join(meaning.split()) for name, meaning in found}
+
+
+def inherit_meanings(section: Any) -> None:
+    """Put the ``Args`` of the section that this one extends before its own, so that help has the meaning of each.
+
+    ``Args`` must come last in the docstring.
+    """
+    summary = inspect.cleandoc(section.__doc__ or "").partition("Args:\n")[0].rstrip()
+    known = {**meanings(section.__mro__[1]), **meanings(section)}
+    section.__doc__ = f"{summary}\n\nArgs:\n" + "".join(f"    {name}: {text}\n" for name, text in known.items())
 
 
 def limits_of(section: Any, name: str) -> Limits:

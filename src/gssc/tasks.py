@@ -53,6 +53,10 @@ class Task(ABC):
             class_weight: weight of each class, [width]; for classes only.
         """
 
+    def loss_weight(self, targets: Tensor, class_weight: Tensor | None = None) -> float:
+        """What :meth:`loss` divides by: the number of known targets, or the sum of their weights."""
+        return float(self.known(targets).sum())
+
     @abstractmethod
     def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
         """Mean loss against soft targets, both [n, width]: probabilities, or numbers for a regression."""
@@ -117,6 +121,10 @@ class Classes(Task):
         if not known.any():
             return logits.sum() * 0
         return F.cross_entropy(logits[known], targets[known], class_weight)
+
+    def loss_weight(self, targets: Tensor, class_weight: Tensor | None = None) -> float:
+        known = self.known(targets)
+        return float(known.sum() if class_weight is None else class_weight[targets[known]].sum())
 
     def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
         return F.cross_entropy(logits, soft_targets, class_weight)

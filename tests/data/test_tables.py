@@ -277,7 +277,8 @@ def test_neighbours_are_those_of_the_classifier(tmp_path: Path) -> None:
     labels = np.repeat(["a", "b"], 20)
     lines = [",".join(map(str, [*row, label])) for row, label in zip(table.tolist(), labels, strict=True)]
     (tmp_path / "n.csv").write_text("p,q,r,label\n" + "\n".join(lines))
-    tiny = GSSCClassifier(hidden=4, epochs=1, warmup_epochs=1, consolidate_epochs=0).fit(table, labels)
+    quick = {"teachers": {"trees": False, "rounds": 1}, "model": {"hidden": 4}}
+    tiny = GSSCClassifier(config=quick).fit(table, labels)
     np.testing.assert_array_equal(import_tables(tmp_path / "n.csv").edges, tiny.edge_index_)
 
 

@@ -16,7 +16,10 @@ from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.run import load_graph
 from gssc.settings import read_settings
+from gssc.train.registry import gigabytes
 from gssc.trust.pairs import edge_numbers
+
+AUDITED = 2.0  # gigabytes of features and pairs that an audit takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +67,13 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
     if not has_model:
         raise GsscError(f"{folder} has no model yet: finish the run with gssc train --out {folder} --resume")
     model = DeployedModel.load(folder)
-    given = Graph.load(graph) if isinstance(graph, str | Path) else graph
+    given = in_memory(Graph.load(graph)) if isinstance(graph, str | Path) else graph
     where = graph if isinstance(graph, str | Path) else folder if graph is None else "the graph"
     if not has_config:
         return _of_classifier(folder, model, given, where)
     config = parse_config(read_settings(folder / "config.yaml"))
     notes: list[str] = []
-    audited = load_graph(config.data, data_root) if given is None else given
+    audited = in_memory(load_graph(config.data, data_root)) if given is None else given
     names_nodes_alike = given is None or _same_nodes(audited, config.data, data_root)
     _check(audited, model, where)
     trust = None
@@ -90,6 +93,16 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
     return Source(audited, model, trust, notes)
 
 
+def in_memory(graph: Graph) -> Graph:
+    """Return a graph on disk as one in memory. Raises GsscError if it is too large to be audited there."""
+    if graph.on_disk and gigabytes(graph) > AUDITED:
+        raise GsscError(
+            f"{graph.name} takes {gigabytes(graph):.1f} GB in memory and an audit several times that; the most is "
+            f"{AUDITED:g} GB: audit a part of it (gssc audit --graph PART.npz)"
+        )
+    return graph.in_memory()
+
+
 def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, where: str | Path) -> Source:
     if graph is None:
         raise GsscError(
@@ -103,7 +116,7 @@ def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, wher
 def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:
     """Whether a graph's nodes are those of the run, number for number, going by their features."""
     try:
-        own = load_graph(data, data_root)
+        own = in_memory(load_graph(data, data_root))
     except (GsscError, OSError):
         return False
     if own.features.shape != graph.features.shape or sp.issparse(own.features) != sp.issparse(graph.features):

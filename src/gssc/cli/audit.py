@@ -39,7 +39,7 @@ def add_arguments(parser: Any) -> None:
     """The options of the command."""
     parser.add_argument("run", type=str, help="folder of a finished run, or of a saved classifier")
     parser.add_argument("--out", type=str, required=True, help="where the findings go: .html or .csv")
-    parser.add_argument("--graph", type=str, help="the graph to audit, .npz, if not the run's own")
+    parser.add_argument("--graph", type=str, help="the graph to audit, .npz or folder, if not the run's own")
     parser.add_argument("--review", type=str, help="also write a .csv of what to review, with the reason in words")
     parser.add_argument("--top", type=int, default=200, help="rows of each kind in the page and in the review list")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random pairs edges are compared with")

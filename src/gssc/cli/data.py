@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from gssc.data.disk import check_digests, is_disk_graph
 from gssc.data.entry import Dataset
 from gssc.data.fetch import at_hand, cache_root, data_root_of
 from gssc.data.load import find_dataset, load_dataset
@@ -53,11 +54,16 @@ def _state(entry: Dataset, root: Path | None) -> str:
     return "partly here" if missing else "here"
 
 
-def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> None:
+def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None, check: bool = False) -> None:
     """Print where a dataset comes from, its files and digests, and, where they are here, what the graph is like.
 
-    Of a graph file, such as ``mine.npz``, print what the graph is like.
+    Of a graph file, such as ``mine.npz``, or a graph on disk, print what the graph is like; `check` first compares the
+    digests of a graph on disk.
     """
+    if check and not is_disk_graph(name):
+        raise GsscError(f"{name} is no graph on disk: --check is for folders of gssc data build")
+    if check:
+        check_digests(name)
     if name not in DATASETS and _is_graph_file(name):
         Console(markup=False).print(graph_facts(Graph.load(name)))  # a class may be called [red]
         return
@@ -94,7 +100,7 @@ def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None) -> 
 
 
 def _is_graph_file(name: str) -> bool:
-    return Path(name).suffix.lower() == ".npz" or Path(name).is_file()
+    return Path(name).suffix.lower() == ".npz" or Path(name).is_file() or is_disk_graph(name)
 
 
 def molecule_facts(name: str, data_root: str | PathLike[str] | None) -> Table:
@@ -137,7 +143,7 @@ def graph_facts(graph: Graph) -> Table:
     facts.add_row("edges", f"{graph.num_edges:,} ({graph.cleaning.summary()})")
     if graph.edge_weight is not None:
         facts.add_row("weights", f"{graph.edge_weight.min():g} to {graph.edge_weight.max():g}")
-    facts.add_row("features", f"{graph.num_features:,}{'' if hasattr(graph.features, 'flags') else ', sparse'}")
+    facts.add_row("features", f"{graph.num_features:,}{_kind(graph)}")
     names = "" if graph.class_names is None else f": {', '.join(graph.class_names[:12])}"
     facts.add_row("tasks" if graph.is_multilabel else "classes", f"{graph.num_classes}{names}")
     facts.add_row("homophily", f"{graph.homophily():.3f}")
@@ -146,6 +152,12 @@ def graph_facts(graph: Graph) -> Table:
     for note in graph.notes:
         facts.add_row("note", note)
     return facts
+
+
+def _kind(graph: Graph) -> str:
+    if graph.on_disk:
+        return f", {graph.features.dtype}, on disk ({graph.features.nbytes / 1e9:.3g} GB)"
+    return "" if hasattr(graph.features, "flags") else ", sparse"
 
 
 def _facts(title: str) -> Table:

@@ -1,11 +1,12 @@
-"""``gssc data``: the options of its three subcommands; what they do is in :mod:`gssc.cli.data`."""
+"""``gssc data``: the options of its subcommands; what they do is in :mod:`gssc.cli.data`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from gssc.cli.parser import CommandParser
+from gssc.cli import data_build
+from gssc.cli.parser import CommandParser, sentence
 from gssc.errors import GsscError
 
 EXAMPLES = """\
@@ -14,6 +15,7 @@ examples:
   gssc data info cora
   gssc data info my_graph.npz
   gssc data import --nodes nodes.csv --edges edges.csv --out my_graph.npz
+  gssc data build nodes.parquet --edges edges.parquet --out big.graph
 """
 IMPORT_EXAMPLES = """\
 examples:
@@ -30,15 +32,16 @@ SUMMARIES = {
     "list": "name the data sets, their sizes, and whether their files are here",
     "info": "show where a data set comes from, its licence, files and figures; or what a graph file holds",
     "import": "make a graph from your own node and edge tables",
+    "build": "make a graph on disk, which may be larger than memory",
 }
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """The three subcommands and their options."""
-    subcommands = parser.add_subcommands(required=True, metavar="list|info|import")
+    """The subcommands and their options."""
+    subcommands = parser.add_subcommands(required=True, metavar="|".join(SUMMARIES))
     for name, summary in SUMMARIES.items():
-        epilog = IMPORT_EXAMPLES if name == "import" else None
-        child = CommandParser(description=f"{summary}.", epilog=epilog)
+        epilog = {"import": IMPORT_EXAMPLES, "build": data_build.EXAMPLES}.get(name)
+        child = CommandParser(description=sentence(summary), epilog=epilog)
         _OPTIONS[name](child)
         subcommands.add_subcommand(name, child, help=summary)
 
@@ -52,6 +55,8 @@ def run(args: Any) -> None:
         data.list_datasets(**options)
     elif args.subcommand == "info":
         data.dataset_info(**options)
+    elif args.subcommand == "build":
+        data_build.run(options)
     else:
         if Path(options["out"]).exists() and not options["overwrite"]:
             raise GsscError(f"{options['out']} exists already: choose another name or add --overwrite")
@@ -69,7 +74,8 @@ def _data_root(parser: CommandParser) -> None:
 
 
 def _info(parser: CommandParser) -> None:
-    parser.add_argument("name", type=str, help="a data set's name (see gssc data list) or a graph file (.npz)")
+    parser.add_argument("name", type=str, help="a data set's name (see gssc data list) or a graph (.npz, folder)")
+    parser.add_argument("--check", action="store_true", help="of a graph on disk: compare the digests of its files")
     _data_root(parser)
 
 
@@ -104,4 +110,4 @@ def _import(parser: CommandParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the split")
 
 
-_OPTIONS = {"list": _data_root, "info": _info, "import": _import}
+_OPTIONS = {"list": _data_root, "info": _info, "import": _import, "build": data_build.add_arguments}

@@ -59,7 +59,7 @@ commands:
 {commands}
 
 options:
-  -h, --help     show this help; `gssc COMMAND --help` explains a command
+  -h, --help     show this help; gssc COMMAND --help explains a command
   --version      show the version
 
 examples:
@@ -114,12 +114,11 @@ def _dispatch(arguments: list[str]) -> None:
 
 def parser_of(name: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, CommandParser]:
     """Return the module of a command, and its parser; options of ``train`` depend on the arguments."""
-    from gssc.cli.parser import CommandParser
+    from gssc.cli.parser import CommandParser, sentence
 
     module = import_module(COMMANDS[name].module)
-    parser = CommandParser(
-        prog=f"gssc {name}", description=f"{COMMANDS[name].summary}.", epilog=getattr(module, "EXAMPLES", None)
-    )
+    description = sentence(COMMANDS[name].summary)
+    parser = CommandParser(prog=f"gssc {name}", description=description, epilog=getattr(module, "EXAMPLES", None))
     if getattr(module, "SETTINGS_BY_ARGUMENTS", False):
         module.add_arguments(parser, module.expanded(arguments))
     else:

@@ -33,7 +33,9 @@ SHOWN_CLASSES = 12
 def add_arguments(parser: Any) -> None:
     """The options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
-    parser.add_argument("rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv or .parquet; - is standard input")
+    parser.add_argument(
+        "rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv, .parquet or a graph's folder; - is standard input"
+    )
     parser.add_argument(
         "-o",
         "--out",

@@ -41,7 +41,9 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="trainings per trial, from seed 100 on")
     parser.add_argument("--jobs", type=int, default=JOBS, help="trials at once, one process each")
     parser.add_argument("--out", type=str, help="folder of the search and of recipe.yaml; default tune/NAME")
-    parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
+    parser.add_argument(
+        "--preset", type=str, help=f"{', '.join(PRESETS)}: settings of model str_contrast, in place of the recipe"
+    )
     parser.add_argument("--config", type=str, help="YAML file with settings")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
     add_settings(parser, arguments)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from gssc.data.edges import END_NAMES, WEIGHT_NAME
@@ -28,15 +31,7 @@ def edges_of_table(
         row_of: row of each node by its id.
         node_table: the table that has the nodes, for errors.
     """
-    names = without_row_numbers(table)
-    if len(names) < 2:
-        raise GsscError(f"{table.path} has one column only: an edge needs two, the nodes it joins")
-    by_lower = {name.lower(): name for name in table.names}
-    pair = next((pair for pair in END_NAMES if all(name in by_lower for name in pair)), None)
-    usual = [by_lower[name] for name in pair] if pair else names[:2]
-    ends = [usual[side] if given is None else table.existing(given) for side, given in enumerate((source, target))]
-    if ends[0] == ends[1]:
-        raise GsscError(f"{table.path}: both ends of an edge are read from column {ends[0]!r}: name both columns")
+    ends, pair = edge_columns(table, source, target)
     edges = np.empty((2, len(table)), dtype=np.int64)
     for side, column in enumerate(ends):
         for row, text in enumerate(table.texts(column)):
@@ -47,15 +42,30 @@ def edges_of_table(
                     "add the node or drop the edge"
                 )
             edges[side, row] = node
-    weights = _weights(table, weight, taken=ends)
+    weights = weights_of(table, weight, taken=ends)
     if not (pair or source or target or weights is not None):
-        edges = np.concatenate([_edge_in_header(table, ends, row_of, node_table), edges], axis=1)
+        edges = np.concatenate([edge_in_header(table, ends, row_of, node_table.path), edges], axis=1)
     if edges.shape[1] == 0:
         refuse_no_rows(table)
     return edges, weights
 
 
-def _weights(table: Table, given: str | None, taken: list[str]) -> np.ndarray | None:
+def edge_columns(table: Table, source: str | None, target: str | None) -> tuple[list[str], bool]:
+    """Return the columns of the two ends of an edge, and whether they have usual names."""
+    names = without_row_numbers(table)
+    if len(names) < 2:
+        raise GsscError(f"{table.path} has one column only: an edge needs two, the nodes it joins")
+    by_lower = {name.lower(): name for name in table.names}
+    pair = next((pair for pair in END_NAMES if all(name in by_lower for name in pair)), None)
+    usual = [by_lower[name] for name in pair] if pair else names[:2]
+    ends = [usual[side] if given is None else table.existing(given) for side, given in enumerate((source, target))]
+    if ends[0] == ends[1]:
+        raise GsscError(f"{table.path}: both ends of an edge are read from column {ends[0]!r}: name both columns")
+    return ends, pair is not None
+
+
+def weights_of(table: Table, given: str | None, taken: list[str]) -> np.ndarray | None:
+    """Return the weights of the edges in a table, None where there are none."""
     column = None if given == NO_WEIGHT else table.named(given, (WEIGHT_NAME,), taken=taken)
     if column is None:
         return None
@@ -72,7 +82,7 @@ def _weights(table: Table, given: str | None, taken: list[str]) -> np.ndarray | 
     return weights
 
 
-def _edge_in_header(table: Table, ends: list[str], row_of: dict[str, int], node_table: Table) -> np.ndarray:
+def edge_in_header(table: Table, ends: list[str], row_of: Any, nodes: Path) -> np.ndarray:
     """The edge that a text table without a header has in place of one, [2, 0 or 1]."""
     found = [row_of.get(whole_number_shortened(name)) for name in ends]
     if table.lines is None or found == [None, None]:
@@ -80,7 +90,7 @@ def _edge_in_header(table: Table, ends: list[str], row_of: dict[str, int], node_
     if None in found:
         node, other = ends if found[1] is None else reversed(ends)
         raise GsscError(
-            f"{table.path}: the first line names node {node!r} and {other!r}, which {node_table.path} does not have: "
+            f"{table.path}: the first line names node {node!r} and {other!r}, which {nodes} does not have: "
             "add the node or drop the edge; if they are names of columns, say so (source_column, --source)"
         )
     return np.array(found, dtype=np.int64).reshape(2, 1)

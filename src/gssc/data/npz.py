@@ -39,8 +39,8 @@ _DAMAGED = (
 )
 
 
-def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
-    """Return every array of an .npz file; anything unreadable is one clear error."""
+def read_arrays(path: str | PathLike[str], wanted: set[str] | None = None) -> dict[str, np.ndarray]:
+    """Return every array of an .npz file, or the wanted ones; anything unreadable is one clear error."""
     path = Path(path)
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the .npz file in it")
@@ -54,7 +54,7 @@ def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise GsscError(f"{path} is a single array, not an .npz archive: save it with numpy.savez")
             with archive:
-                return {key: archive[key] for key in archive.files}
+                return {key: archive[key] for key in archive.files if wanted is None or key in wanted}
     except _DAMAGED as error:
         if "allow_pickle" in str(error):
             raise GsscError(f"{path} holds pickled objects, which are never read: save plain arrays") from None
@@ -68,7 +68,7 @@ def load_graph(path: str | PathLike[str], **changes: Any) -> Graph:
     arrays = read_arrays(path)
     if "edge_index" not in arrays:
         raise GsscError(f"{path} has no key 'edge_index' (it has {', '.join(sorted(arrays))}): add it, shape (2, E)")
-    features = _features(arrays, path)
+    features = features_of(arrays, path)
     nodes = features.shape[0] if features.ndim else 0
     fields: dict[str, Any] = {
         "features": features,
@@ -91,7 +91,8 @@ def _text(arrays: dict[str, np.ndarray], path: str | PathLike[str], key: str, de
     return as_text(arrays[key].tolist(), f"{path}: {key}") if key in arrays else default
 
 
-def _features(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> Any:
+def features_of(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> Any:
+    """Return the features among the arrays of an .npz file, dense or CSR."""
     if "x" in arrays:
         return arrays["x"]
     missing = [key for key in _SPARSE_KEYS if key not in arrays]

@@ -94,7 +94,7 @@ def make_csbm(
     """Make what `csbm` describes, for the registry."""
     nodes, classes = whole("nodes", nodes), whole("classes", classes)
     features, per_class = whole("features", features), whole("per_class", per_class)
-    _check_csbm(nodes, degree, classes, signal, homophily, features)
+    check_csbm(nodes, degree, classes, signal, homophily, features)
     rng = generator(seed)
     labels = rng.permutation(np.arange(nodes) % classes)
     edges = _block_model_edges(labels, classes, max(1, round(nodes * degree / 2)), homophily, rng)
@@ -116,7 +116,8 @@ def whole(name: str, value: Any) -> int:
         raise GsscError(f"{name} must be a whole number, not {value!r}") from None
 
 
-def _check_csbm(nodes: int, degree: float, classes: int, signal: float, homophily: float, features: int) -> None:
+def check_csbm(nodes: int, degree: float, classes: int, signal: float, homophily: float, features: int) -> None:
+    """Refuse options of a csbm graph that cannot work."""
     for name, value in (("degree", degree), ("signal", signal), ("homophily", homophily)):
         if not isinstance(value, int | float):
             raise GsscError(f"csbm's {name} must be a number, not {value!r}")

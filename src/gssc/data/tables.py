@@ -19,7 +19,7 @@ from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.text_tables import ID_NAMES, LABEL_NAMES, counts_from_zero, is_number
 
-_UNKNOWN_LABELS = ("", "nan", "NaN", "NA")
+UNKNOWN_LABELS = ("", "nan", "NaN", "NA")
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
 DEFAULT_SPLIT = "ratio:60/20/20"
@@ -78,9 +78,9 @@ def import_tables(
     node_table = read_table(nodes, decimal=decimal)
     refuse_no_rows(node_table)
     if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
-        _refuse_data_as_names(node_table)
+        refuse_data_as_names(node_table)
     id_column = _id_column(node_table, id_column, label_column, split_column, needed=edges is not None)
-    label_columns = _label_columns(node_table, label_column, taken=id_column)
+    label_columns = label_columns_of(node_table, label_column, taken=id_column)
     split_column = node_table.named(split_column, ("split",), taken=[*filter(None, (id_column, *label_columns))])
     ignored = [node_table.existing(column) for column in ignore_columns]
     taken = {id_column, *label_columns, split_column, *ignored}
@@ -97,7 +97,7 @@ def import_tables(
     ids, row_of = (None, {}) if id_column is None else _node_ids(node_table, id_column)
     labels, class_names = _labels(node_table, label_columns, multilabel=not isinstance(label_column, str | None))
     if split_column is not None and split is None:
-        parts, split_name = _parts_from_column(node_table, split_column), "from table"
+        parts, split_name = parts_from_column(node_table, split_column), "from table"
     elif len(labelled_nodes(labels)):
         parts, split_name = make_split(split or DEFAULT_SPLIT, labels, seed)
     else:
@@ -139,7 +139,7 @@ def table_neighbours(features: Any, n_neighbors: int) -> np.ndarray:
     return nearest_neighbour_edges(scaling.for_neighbours(scaling.applied(features)), min(n_neighbors, rows - 1))
 
 
-def _refuse_data_as_names(table: Table) -> None:
+def refuse_data_as_names(table: Table) -> None:
     """A first line such as ``m1,0.5,2`` names no columns, but would be lost as if it did."""
     numbers = [name for name in table.names if is_number(name)]
     usual = any(name.lower() in (*ID_NAMES, *LABEL_NAMES, "split", "") for name in table.names)
@@ -162,7 +162,8 @@ def _id_column(
     return first
 
 
-def _label_columns(table: Table, given: str | Sequence[str] | None, taken: str | None) -> list[str]:
+def label_columns_of(table: Table, given: str | Sequence[str] | None, taken: str | None) -> list[str]:
+    """Return the columns of the labels: those given, else one with a usual name, where there is one."""
     if given is None or isinstance(given, str):
         column = table.named(given, LABEL_NAMES, taken=() if taken is None else (taken,))
         return [] if column is None else [column]
@@ -174,13 +175,15 @@ def _labels(table: Table, columns: list[str], *, multilabel: bool) -> tuple[np.n
         return clean_labels(table.numbers(columns, blank=np.nan), len(table), columns)
     if not columns:
         return clean_labels(None, len(table), None)
-    texts = ["" if t in _UNKNOWN_LABELS else whole_number_shortened(t) for t in table.texts(columns[0])]
-    if all(_NUMBER.fullmatch(text) for text in texts if text):
-        _refuse_real_numbers(table, columns[0], texts)
+    texts = ["" if t in UNKNOWN_LABELS else whole_number_shortened(t) for t in table.texts(columns[0])]
+    refuse_real_numbers(table, columns[0], texts)
     return clean_labels(np.array(texts, dtype=object), len(table), None)
 
 
-def _refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
+def refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
+    """Raise an error if all labels are numbers and some are not whole."""
+    if not all(_NUMBER.fullmatch(text) for text in texts if text):
+        return
     for row, text in enumerate(texts):
         if text and not (_WHOLE_NUMBER.fullmatch(text) or float(text).is_integer()):
             raise GsscError(
@@ -206,7 +209,8 @@ def _node_ids(table: Table, column: str) -> tuple[np.ndarray, dict[str, int]]:
     return np.array(texts, dtype=np.int64 if whole else str), row_of
 
 
-def _parts_from_column(table: Table, column: str) -> Split:
+def parts_from_column(table: Table, column: str) -> Split:
+    """Return the split that a column with train, val, test or nothing in it describes."""
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for row, text in enumerate(table.texts(column)):
         if text.lower() in PART_OF:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gssc.deploy.activations import LEAKY_SLOPE as LEAKY_SLOPE
+from gssc.deploy.activations import activate, activations_of
+
 if TYPE_CHECKING:
     from gssc.deploy.model import DeployedModel
 
-LEAKY_SLOPE = 0.01
-# Arrays, because NumPy has to make one of a scalar in every call.
+# Of what a single row goes through fast. Arrays, because NumPy has to make one of a scalar in every call.
 SLOPES = {
     "relu": np.array(0, dtype=np.float32),
     "leaky_relu": np.array(LEAKY_SLOPE, dtype=np.float32),
@@ -83,7 +85,7 @@ def aligned_zeros(rows: int, columns: int, dtype: Any = np.float32) -> np.ndarra
 def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
     """Pass rows [n, in], dense or CSR, through layers with an activation between them, and after them if asked."""
     count, last, dtype = x.shape[0], len(layers) - 1, layers[0].weight.dtype
-    slope = np.array(LEAKY_SLOPE if activation == "leaky_relu" else 0, dtype=dtype)
+    names = activations_of(activation, len(layers))
     out = np.empty((count, len(layers[-1].bias)), dtype=dtype)
     blocks = max(1, -(-count // (SPARSE_BLOCK_ROWS if is_sparse(x) else BLOCK_ROWS)))
     rows = -(-count // blocks)  # of equal size: the calls a small block takes are lost on it
@@ -95,8 +97,7 @@ def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, a
                 target = result if number == last else _scratch.array(number, len(result), len(layer.bias), dtype)
                 hidden = _affine(hidden, layer, target)
                 if activate_last or number < last:
-                    scaled = _scratch.array("scaled", len(hidden), hidden.shape[1], dtype)
-                    np.maximum(hidden, np.multiply(hidden, slope, out=scaled), out=hidden)
+                    activate(hidden, names[number], _scratch.array("spare", len(hidden), hidden.shape[1], dtype))
             if hidden is not result:
                 result[:] = hidden
     return out
@@ -104,6 +105,8 @@ def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, a
 
 def one_row(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
     """What :func:`forward` gives for a single row, dense or CSR, up to rounding."""
+    if activation not in SLOPES:
+        return forward(x, layers, activation, normalize, activate_last)
     values, met = _values(x, layers[0].weight)
     if within(values, TAME):
         return _one_row(values, met, layers, activation, normalize, activate_last)

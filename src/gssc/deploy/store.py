@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = "model.safetensors"
 DESCRIPTION = "model.json"
+SCORES = "scores.npz"  # what a run of a model that needs the graph writes in their place
 FORMAT = "gssc-mlp"
 FORMAT_VERSION = 1
 LARGEST_TEMPERATURE = 1e30  # keeps logits divided by it apart from zero
@@ -128,8 +129,16 @@ def _of_model(folder: Path, read: Callable[[Path], T], name: str) -> T:
     try:
         return read(folder / name)
     except FileNotFoundError:
-        what = "there is no such folder" if not folder.exists() else f"it has no {name}"
-        raise GsscError(f"{folder} is not a model folder: {what}") from None
+        raise GsscError(f"{folder} is not a model folder: {why_no_model(folder, name)}") from None
+
+
+def why_no_model(folder: Path, missing: str = DESCRIPTION) -> str:
+    """Why a folder holds no model that could be used alone."""
+    if not folder.exists():
+        return "there is no such folder"
+    if (folder / SCORES).exists():
+        return f"its model needs the graph to predict; the scores of the graph's nodes are in {SCORES}"
+    return f"it has no {missing}"
 
 
 def _digest(description: dict[str, Any]) -> str:

@@ -72,12 +72,7 @@ class MoleculeCell:
             precision = average_precision(outcome.scores[test], molecules.targets[test])
         return {
             "metric": molecules.task.metric,
-            "val_score": outcome.val_score,
-            "test_score": outcome.test_score,
-            "seconds": round(outcome.seconds, 3),
-            "epochs": outcome.epochs,
-            "edges_kept": outcome.edges_kept,
-            "edges_total": outcome.edges_total,
+            **outcome.measured(),
             "measured": {
                 "cpu_seconds": round(cpu_seconds, 3),
                 "test_average_precision": _plain(precision),

@@ -142,15 +142,9 @@ def run_job(job: Job) -> dict[str, Any]:
     torch.set_num_threads(1)
     _forget_peak_memory()
     result, noise = job.cell.run(job.typed)
-    outcome = result.outcome
     return {
         "metric": result.graph.task.metric,
-        "val_score": outcome.val_score,
-        "test_score": outcome.test_score,
-        "seconds": round(outcome.seconds, 3),
-        "epochs": outcome.epochs,
-        "edges_kept": outcome.edges_kept,
-        "edges_total": outcome.edges_total,
+        **result.outcome.measured(),
         "peak_memory_mb": _peak_memory(),
         "noise": noise,
     }

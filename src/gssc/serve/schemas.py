@@ -159,7 +159,7 @@ CARD: Schema = {
         "class_names": {"type": "array", "items": {"type": "string"}},
         "widths": {"type": "array", "items": {"type": "integer"}},
         "card": {"type": "string", "description": "the model card as Markdown"},
-        "activation": {"enum": ["relu", "leaky_relu"]},
+        "activation": {"type": "string", "description": "one name, or one per hidden layer"},
         "normalize": {"enum": ["row", "none"]},
         "temperature": {"type": "number"},
         "parameters": {"type": "integer"},

@@ -17,11 +17,7 @@ from gssc.trust.edges import edge_trust
 
 @dataclass
 class EvidenceSettings(SparsifierSettings):
-    """Evidence has nothing to set.
-
-    Args:
-        name: of the sparsifier.
-    """
+    """Evidence has nothing to set."""
 
     name: str = "evidence"
 

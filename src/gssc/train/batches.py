@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from gssc.features import FeatureTable, Rows
+from gssc.train.distributed import Processes
+from gssc.train.edge_stream import cut
 
 
 @dataclass
@@ -29,6 +31,7 @@ class EdgeBatch:
         negatives_in_batch: the endpoints of other pairs of the batch serve as negatives.
         labels: training labels of both ends, -1 or NaN where unknown, [2, B] or [2, B, T].
         index: which of the pairs given to :class:`EdgeBatches` these are, [B].
+        soft: what a teacher thinks of both ends, [2, B, C]; None without a teacher.
     """
 
     rows: Rows
@@ -38,6 +41,7 @@ class EdgeBatch:
     negatives_in_batch: bool
     labels: Tensor
     index: np.ndarray
+    soft: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -49,44 +53,49 @@ class EdgeBatches:
     Args:
         table: where feature rows come from.
         labels: training labels of every node, -1 or NaN where unknown.
-        batch_size: pairs a batch. A last batch of one pair joins the batch before it: batch norm needs two rows.
+        batch_size: pairs a batch, of which each process computes its share. A last batch of less than two pairs per
+            process joins the batch before it: batch norm needs two rows.
         negatives: how non-neighbours are drawn, see :class:`gssc.config.ObjectiveConfig`.
         max_batches: at most this many batches an epoch; 0 for all.
+        processes: that share every batch.
     """
 
     def __init__(
-        self, table: FeatureTable, labels: Tensor, batch_size: int, negatives: str = "uniform", max_batches: int = 0
+        self,
+        table: FeatureTable,
+        labels: Tensor,
+        batch_size: int,
+        negatives: str = "uniform",
+        max_batches: int = 0,
+        processes: Processes | None = None,
     ):
         self.table, self.device = table, table.device or torch.device("cpu")
         self.labels = labels
         self.batch_size = batch_size
         self.negatives = negatives
         self.max_batches = max_batches
+        self.processes = processes or Processes()
 
     def epoch(self, pairs: np.ndarray, rng: np.random.Generator) -> Iterator[EdgeBatch]:
         """One pass over ``pairs`` [2, P] in random order."""
         for index in islice(self._chunks(pairs.shape[1], rng), self.max_batches or None):
-            yield self._batch(pairs, index, rng)
+            yield self.batch(pairs, index, rng)
 
     def node_epoch(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """One pass over all nodes in random order, a batch of them at a time, however many there are."""
-        yield from self._chunks(self.table.shape[0], rng)
+        for nodes in self._chunks(self.table.shape[0], rng):
+            yield nodes[self.processes.share(len(nodes))]
 
     def _chunks(self, count: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Shuffled numbers below ``count``, a batch at a time."""
-        order = rng.permutation(count)
-        stops = [*range(self.batch_size, count, self.batch_size), count]
-        if len(stops) > 1 and stops[-1] - stops[-2] == 1:
-            del stops[-2]
-        start = 0
-        for stop in stops:
-            if stop > start:
-                yield order[start:stop]
-            start = stop
+        yield from cut(rng.permutation(count), self.batch_size, least=2 * self.processes.count)
 
-    def _batch(self, pairs: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> EdgeBatch:
+    def batch(self, pairs: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> EdgeBatch:
+        """This process's share of the batch of some of the pairs [2, P], with negatives drawn by ``rng``."""
+        share = self.processes.share(len(index))
+        negative = self._draw_negatives(pairs, len(index), rng)[share]
+        index = index[share]
         ends = pairs[:, index]
-        negative = self._draw_negatives(pairs, len(index), rng)
         nodes, positions = np.unique(np.concatenate([ends.ravel(), negative]), return_inverse=True)
         parts = torch.from_numpy(positions).to(self.device).split([len(index), len(index), len(negative)])
         return EdgeBatch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,25 +15,29 @@ from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
 from gssc.graph import Graph
-from gssc.models.str_contrast import STRContrast
+from gssc.models.str_contrast import PairLogits, STRContrast
 from gssc.sparsify.base import Sparsifier
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train import losses
 from gssc.train.averaging import AveragedModel
-from gssc.train.batches import EdgeBatches
+from gssc.train.batches import EdgeBatch, EdgeBatches
 from gssc.train.checkpoint import State
 from gssc.train.consensus import Consensus
+from gssc.train.distributed import SharedModel, processes
 from gssc.train.optimize import adam, descend, falling
 from gssc.train.pairing import training_way
-from gssc.train.process import computing, usable_device
+from gssc.train.process import computing, is_mixed, usable_device
 from gssc.train.psi import homophily_loss
-from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, training_labels
+from gssc.train.training import Diverged, Judge, Outcome, Step, Training, deployed_mlp, training_labels
 
 CENTER_NODES = 4096  # at most this many nodes take part in the step on class centres, so that it stays affordable
 
 
 class BilevelTraining(Training):
     """GSSC on one graph: theta is the classifier STR-Contrast, psi the sparsifier.
+
+    Several processes share the pairs of theta's batches and the nodes to predict; each computes psi and the consensus
+    for itself, from the same predictions, see :mod:`gssc.train.distributed`.
 
     Args:
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
@@ -42,13 +46,17 @@ class BilevelTraining(Training):
     """
 
     Settings = ContrastConfig
-    config: ContrastConfig
+    settings: ContrastConfig
+    several_processes = True
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
 
     def __init__(self, graph: Graph, config: ContrastConfig, plain: bool = False):
         super().__init__(graph, config)
+        self.settings = config
         self.device = usable_device(config.train.device)
-        self.plain = plain or self.device.type != "cpu"
+        self.mixed = is_mixed(config.train.mixed_precision, self.device)
+        self.plain = plain or self.mixed or self.device.type != "cpu"
+        self._share_work()
         self.phase = "pretrain"  # then "warm-up", "alternate", "consolidate"
         self.consolidated = 0  # epochs of the last phase so far
         self.soft_labels: Tensor | None = None  # what the last phase trains towards
@@ -56,21 +64,35 @@ class BilevelTraining(Training):
         with computing(config.train.threads):
             self._build()
 
+    def _share_work(self) -> None:
+        """Find out which processes train together."""
+        self.processes, size = processes(), self.settings.train.batch_size
+        self.own_rng = self.processes.own_rng(self.rng)  # of what differs between processes: dropout
+        least = 2 * self.processes.count
+        if size < least > 2:
+            raise GsscError(f"train.batch_size is {size}: {self.processes.count} processes need at least {least}")
+
     def _build(self) -> None:
-        graph, config, seen = self.graph, self.config, self.seen
+        graph, config, seen = self.graph, self.settings, self.seen
         rows_on = self.device if self.plain else None
         self.table = FeatureTable(seen.features, config.train.normalize, rows_on)
         self.scaling = self.table.scaling
         self.all_rows = self.table if seen is graph else FeatureTable(graph.features, self.scaling, rows_on)
         self.labels = training_labels(seen)
         self.batches = EdgeBatches(
-            self.table, self.labels, config.train.batch_size, config.objective.negatives, config.train.max_batches
+            self.table,
+            self.labels,
+            config.train.batch_size,
+            config.objective.negatives,
+            config.train.max_batches,
+            self.processes,
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
-            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.rng, self.plain)
+            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.own_rng, self.plain)
             self.sparsifier = self._make_sparsifier(torch.from_numpy(seen.edges))
         self.model.to(self.device)
+        self.shared = SharedModel(self.model, self.processes)
         edges = self.sparsifier.edges.cpu().numpy()
         self.pairs = np.concatenate([edges, edges[::-1]], axis=1)  # both directions, [2, P]
         self.averaged = AveragedModel(self.model, config.train.average)
@@ -84,7 +106,7 @@ class BilevelTraining(Training):
 
     def _make_sparsifier(self, edges: Tensor) -> Sparsifier:
         """The sparsifier of the settings; one that learns nothing sees no features, which may lie on disk."""
-        settings, started = self.config.sparsifier, time.perf_counter()
+        settings, started = self.settings.sparsifier, time.perf_counter()
         training_way("str_contrast", settings.name)
         kind = sparsifier_class(settings.name)
         if kind.reads_features and self.device.type != "cpu":
@@ -113,7 +135,7 @@ class BilevelTraining(Training):
 
     def warm_up(self) -> Iterator[Step]:
         """Update theta on the full graph, until psi has pseudo-labels worth following."""
-        while self.epoch < self.config.train.warmup_epochs and not self.best.patience_is_over():
+        while self.epoch < self.settings.train.warmup_epochs and not self.best.patience_is_over():
             kept = self.every_given_pair()
             theta, _ = self.update_classifier(kept)  # Eq. 13 and 17
             logits = self.predict_all()
@@ -122,7 +144,7 @@ class BilevelTraining(Training):
 
     def alternate(self) -> Iterator[Step]:
         """Update theta on a sampled subgraph, then psi by the homophily of that subgraph."""
-        last = self.config.train.warmup_epochs + self.config.train.epochs
+        last = self.settings.train.warmup_epochs + self.settings.train.epochs
         while self.epoch < last and not self.best.patience_is_over():
             kept, weights = self.sample_subgraph()  # Eq. 5 and 6
             theta, pair_losses = self.update_classifier(kept)  # Eq. 13 and 17
@@ -133,7 +155,7 @@ class BilevelTraining(Training):
 
     def consolidate(self) -> Iterator[Step]:
         """Update theta towards the consensus for a few cheap epochs, the learning rate falling to a hundredth."""
-        total = self.config.consolidate.epochs
+        total = self.settings.consolidate.epochs
         if self.consolidated == total:
             return
         trusted = np.flatnonzero(self.edge_trust()[1] > 0.5)
@@ -145,11 +167,11 @@ class BilevelTraining(Training):
 
     def _begin_alternation(self) -> None:
         """Count epochs and patience from the end of the warm-up, which may have come early."""
-        self.phase, self.epoch, self.best.epochs_since = "alternate", self.config.train.warmup_epochs, 0
+        self.phase, self.epoch, self.best.epochs_since = "alternate", self.settings.train.warmup_epochs, 0
 
     def _begin_consolidation(self) -> None:
         self.phase = "consolidate"
-        if self.config.consolidate.epochs:
+        if self.settings.consolidate.epochs:
             self.soft_labels = self.consensus.soft_labels()
             self.optimizer.state.clear()
 
@@ -167,50 +189,85 @@ class BilevelTraining(Training):
     def sample_subgraph(self) -> tuple[np.ndarray, Tensor]:
         """g' of Eq. 6: which pairs to train on, and the weights of all pairs, with gradient."""
         weights = self.sparsifier.sample_pairs(self.rng)
-        return np.flatnonzero(weights.detach().cpu().numpy() > 0.5), weights
+        kept = self.processes.of_first((weights.detach().cpu() > 0.5).to(torch.uint8))
+        return np.flatnonzero(kept.numpy()), weights
 
     def update_classifier(self, kept: np.ndarray) -> tuple[dict[str, float], Tensor]:
         """One pass over the kept pairs, one step on the class centres; returns mean losses, and l_ij of every pair."""
-        objective = self.config.objective
         pairs = self.pairs[:, kept]
-        class_weight = self._on_device(self._class_weight(pairs))
-        total, count = np.zeros(2), 0
         pair_losses = torch.zeros(self.pairs.shape[1], device=self.device)
+
+        def remember(batch: EdgeBatch, out: PairLogits, smoothness: Tensor) -> None:
+            pair_losses[kept[batch.index]] = smoothness
+
+        means = self.descend_on(self.batches.epoch(pairs, self.rng), self._class_weight(pairs), remember)
+        losses_of_all = self.processes.summed(pair_losses, len(kept))
+        return {**means, "center_loss": self.update_centers()}, losses_of_all
+
+    def descend_on(
+        self,
+        batches: Iterable[EdgeBatch],
+        class_weight: Tensor | None,
+        after: Callable[[Any, PairLogits, Tensor], None] = lambda batch, out, smoothness: None,
+    ) -> dict[str, float]:
+        """One step of the classifier per batch (Eq. 13 and 17); returns mean losses.
+
+        Args:
+            batches: what to train on.
+            class_weight: of each class, [C].
+            after: called after each step with the batch, its logits and its l_ij, [B].
+        """
+        objective, class_weight = self.settings.objective, self._on_device(class_weight)
+        total, count = np.zeros(2), 0
         self.model.train()
-        for batch in self.batches.epoch(pairs, self.rng):
-            out = self.model.compare(batch)
+        self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
+        for batch in batches:
+            out = self._call("compare", batch).float()
             smoothness = losses.pair_smoothness(
                 self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight, objective.bounded
             )
             classification = losses.classification(self.task, out.endpoints, out.mixed, batch.labels, class_weight)
-            descend(objective.smoothness_weight * smoothness.mean() + classification, self.optimizer)
+            of_pairs, of_labels = self._scales(batch, class_weight)
+            smooth, classified = of_pairs * smoothness.mean(), of_labels * classification
+            if batch.soft is not None:
+                classified = classified + of_pairs * losses.taught(self.task, out.endpoints, out.mixed, batch.soft)
+            descend(objective.smoothness_weight * smooth + classified, self.optimizer)
             self.averaged.follow()
-            pair_losses[kept[batch.index]] = smoothness.detach()
-            total += (smoothness.detach().mean().item(), classification.item())
+            after(batch, out, smoothness.detach())
+            total += self._finite(count, smooth.item(), classified.item())
             count += 1
-        means = total / max(count, 1)
-        self._refuse_infinite(means)
-        named = {"smoothness_loss": float(means[0]), "classification_loss": float(means[1])}
-        return {**named, "center_loss": self.update_centers()}, pair_losses
+        self.processes.average_statistics(self.model, self.averaged.model)
+        means = self.processes.mean(total / max(count, 1)).tolist()
+        return dict(zip(("smoothness_loss", "classification_loss"), means, strict=True))
 
     def _class_weight(self, pairs: np.ndarray) -> Tensor | None:
         """Weights of the classes in the loss over these pairs."""
-        if self.config.objective.class_weights != "endpoints" or not self.task.has_classes:
+        if self.settings.objective.class_weights != "endpoints" or not self.task.has_classes:
             return self.class_weight
         first, second = torch.from_numpy(pairs)
         by_endpoints = losses.endpoint_class_weights(self.labels, first, second, self.task.width)
         return by_endpoints if self.class_weight is None else by_endpoints * self.class_weight
 
-    def _refuse_infinite(self, means: np.ndarray) -> None:
-        if not np.isfinite(means).all():
-            raise GsscError(
-                f"training diverged in epoch {self.epoch}: the loss is no longer a finite number; lower train.lr "
-                f"(now {self.config.train.lr:g}), or scale features that are far too large"
-            )
+    def _call(self, method: str, given: Any) -> Any:
+        """What a method of the model gives, in mixed precision if that is on."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed):
+            return self.shared(method, given)
+
+    def _scales(self, batch: EdgeBatch, class_weight: Tensor | None) -> list[float]:
+        """What to multiply the means over this process's pairs and labels by."""
+        if self.processes.count == 1:
+            return [1.0, 1.0]
+        return self.processes.scales(len(batch), self.task.loss_weight(batch.labels, class_weight))
+
+    def _finite(self, batch: int, *values: float) -> np.ndarray:
+        """The losses of a batch, which must be finite."""
+        if not np.isfinite(values).all():
+            raise Diverged(f"epoch {self.epoch}, batch {batch}", f"lower train.lr (now {self.settings.train.lr:g})")
+        return np.array(values)
 
     def update_centers(self) -> float:
         """The released program's extra step: labelled and predicted class centres towards each other."""
-        weight, most = self.config.objective.center_weight, CENTER_NODES
+        weight, most = self.settings.objective.center_weight, CENTER_NODES
         if weight == 0 or not self.task.has_classes:
             return 0.0
         if self.table.shape[0] <= most:
@@ -222,15 +279,22 @@ class BilevelTraining(Training):
             rows, labels = self.table.rows(nodes), self.labels[torch.from_numpy(nodes)]
         if len(labels) < 2:
             return 0.0
-        loss = weight * losses.class_centers(self.model(rows), labels.to(self.device))
+        loss = weight * losses.class_centers(self._call("forward", rows).float(), labels.to(self.device))
         descend(loss, self.optimizer)
         return loss.item()
 
     @torch.no_grad()
     def predict_all(self) -> Tensor:
         """y of every node of the graph, unseen ones included, [N, C]."""
+        count = self.all_rows.shape[0]
+        share = self.processes.share(count)
+        return self.processes.gathered(self._predict(share), share, count)
+
+    @torch.no_grad()
+    def _predict(self, part: slice | None = None) -> Tensor:
+        """y of every node, or of a part of them, computed by this process alone."""
         model = self.averaged.model.eval()
-        return torch.cat([model(rows).cpu() for rows in self.all_rows.blocks()])
+        return torch.cat([model(rows).cpu() for rows in self.all_rows.blocks(part=part)])
 
     def pair_agreement(self, logits: Tensor) -> Tensor:
         """How far the two pseudo-labels of each pair agree, [P]."""
@@ -240,7 +304,7 @@ class BilevelTraining(Training):
         """One step of psi; returns its loss."""
         if not weights.requires_grad or self.sparsifier_optimizer is None:
             return {}
-        loss = homophily_loss(self.config.sparsifier.objective, weights, agreement.to(weights.device), pair_losses)
+        loss = homophily_loss(self.settings.sparsifier.objective, weights, agreement.to(weights.device), pair_losses)
         own = self.sparsifier.own_loss()
         descend(loss if own is None else loss + own, self.sparsifier_optimizer)
         return {"sparsifier_loss": loss.item()}
@@ -254,16 +318,20 @@ class BilevelTraining(Training):
     def update_towards_consensus(self) -> float:
         """One pass over the nodes that training may see; returns the mean loss."""
         assert self.soft_labels is not None
-        total, count = 0.0, 0
+        total, count = np.zeros(1), 0
         self.model.train()
+        self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
         for nodes in self.batches.node_epoch(self.rng):
-            logits = self.model(self.table.rows(nodes))
+            logits = self._call("forward", self.table.rows(nodes)).float()
             wanted = self.soft_labels[torch.from_numpy(nodes)].to(self.device)
             loss = self.task.soft_loss(logits, wanted, self._on_device(self.class_weight))
+            loss = self.processes.scales(len(nodes))[0] * loss
             descend(loss, self.optimizer)
             self.averaged.follow()
-            total, count = total + loss.item(), count + 1
-        return total / max(count, 1)
+            total += self._finite(count, loss.item())
+            count += 1
+        self.processes.average_statistics(self.model, self.averaged.model)
+        return float(self.processes.mean(total / max(count, 1))[0])
 
     def _on_device(self, weight: Tensor | None) -> Tensor | None:
         return None if weight is None else weight.to(self.device)
@@ -274,7 +342,7 @@ class BilevelTraining(Training):
 
     def scale_learning_rate(self, factor: float) -> None:
         """Set the classifier's learning rate to this share of its full value."""
-        self.optimizer.param_groups[0]["lr"] = factor * self.config.train.lr
+        self.optimizer.param_groups[0]["lr"] = factor * self.settings.train.lr
 
     # State and result -------------------------------------------------------------------------------------------
 
@@ -297,7 +365,7 @@ class BilevelTraining(Training):
         """How it went."""
         return Outcome(
             kept=self.kept(),
-            scores=self.predict_all().numpy(),
+            scores=self._predict().numpy(),
             seconds=self.seconds,
             epochs=self.epoch,
             edges_kept=int((self.edge_trust()[1] > 0.5).sum()),
@@ -306,7 +374,9 @@ class BilevelTraining(Training):
 
     def deployed(self) -> DeployedModel:
         """The model as it stands, with batch norm folded in, ready to serve."""
-        return deployed_mlp(self.graph, self.averaged.model.folded_layers(), self.config.model.activation, self.scaling)
+        return deployed_mlp(
+            self.graph, self.averaged.model.folded_layers(), self.settings.model.activation, self.scaling
+        )
 
     @torch.no_grad()
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:

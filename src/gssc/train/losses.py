@@ -64,6 +64,19 @@ def classification(
     return 2 * (task.loss(endpoint_logits, labels, class_weight) + task.loss(mixed_logits, labels, class_weight))
 
 
+def taught(task: Task, endpoint_logits: Tensor, mixed_logits: Tensor, soft: Tensor) -> Tensor:
+    """Eq. 12 with a teacher's soft labels in place of known ones, for both ends of every pair.
+
+    Args:
+        task: what is predicted.
+        endpoint_logits: y of both ends, [2, B, C].
+        mixed_logits: z of the neighbour side of each end, [2, B, C].
+        soft: probabilities of both ends, [2, B, C].
+    """
+    targets = soft.flatten(0, 1)
+    return task.soft_loss(endpoint_logits.flatten(0, 1), targets) + task.soft_loss(mixed_logits.flatten(0, 1), targets)
+
+
 def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num_classes: int) -> Tensor:
     """Weight of a class = (labelled nodes of it) / (labelled edge endpoints of it), scaled to a mean of one.
 
@@ -72,9 +85,15 @@ def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num
     nodes = torch.bincount(labels[labels >= 0], minlength=num_classes).float()
     ends = torch.cat([labels[sources], labels[targets]])
     endpoints = torch.bincount(ends[ends >= 0], minlength=num_classes).float()
+    return balanced_weights(nodes, endpoints)
+
+
+def balanced_weights(nodes: Tensor, endpoints: Tensor) -> Tensor:
+    """Labelled nodes over labelled endpoints of each class, [C], scaled to a mean of one."""
+    nodes, endpoints = nodes.float(), endpoints.float()
     weights = torch.where(endpoints > 0, nodes / endpoints.clamp(min=1), 0)
     total = weights.sum()
-    return num_classes * weights / total if total > 0 else torch.ones(num_classes)
+    return len(nodes) * weights / total if total > 0 else torch.ones(len(nodes))
 
 
 def class_centers(logits: Tensor, labels: Tensor) -> Tensor:

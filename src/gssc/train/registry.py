@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gssc.models.registry import model_entry
+
+if TYPE_CHECKING:
+    from gssc.config import RunConfig
+    from gssc.graph import Graph
+
+# The trainings that leave a graph on disk where it is, by the model.
+STREAMED = {
+    "gssc": "gssc.learner.streamed:StreamedLearner",
+    "str_contrast": "gssc.train.stream:StreamedTraining",
+}
 
 
 def training_class(model: str) -> Any:
@@ -14,5 +24,22 @@ def training_class(model: str) -> Any:
     >>> training_class("gcn").__name__
     'SupervisedTraining'
     """
-    module, _, name = model_entry(model).training.partition(":")
+    return _named(model_entry(model).training)
+
+
+def training_for(graph: Graph, config: RunConfig) -> Any:
+    """Return the class that trains ``config.model`` on a graph; a graph on disk above ``train.memory`` is streamed."""
+    name = config.model.name
+    if name in STREAMED and graph.on_disk and gigabytes(graph) > config.train.memory:
+        return _named(STREAMED[name])
+    return training_class(name)
+
+
+def gigabytes(graph: Graph) -> float:
+    """Memory of a graph's features as float32 and of both directions of its edges as int64."""
+    return (4 * graph.num_nodes * graph.num_features + 32 * graph.num_edges) / 1e9
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
     return getattr(import_module(module), name)

@@ -27,7 +27,7 @@ def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.
         seed: of places and signs.
     """
     count, columns = features.shape
-    fold = None if columns <= width else _folding(columns, width, seed)
+    fold = None if columns <= width else folding(columns, width, seed)
     sketch = np.empty((count, min(columns, width)), dtype=np.float32)
     for start in range(0, count, ROWS_AT_A_TIME):
         rows = unit_rows(features[start : start + ROWS_AT_A_TIME])
@@ -62,7 +62,8 @@ def unit_rows(rows: Any) -> Any:
     return rows * factors[:, None]
 
 
-def _folding(columns: int, width: int, seed: int) -> sp.csr_matrix:
+def folding(columns: int, width: int, seed: int) -> sp.csr_matrix:
+    """Return the count sketch: a matrix [columns, width] with one random sign per row, at a random place."""
     rng = np.random.default_rng(seed)
     places = rng.integers(0, width, columns)
     signs = rng.choice(np.array([-1, 1], dtype=np.float32), columns)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from gssc import __version__
+from gssc.deploy.activations import LEAKY_SLOPE, STANDARDIZE_EPS, activations_of
 from gssc.deploy.export.source import Source
-from gssc.deploy.forward import LEAKY_SLOPE
 from gssc.deploy.model import DeployedModel
 from gssc.extras import require
 
@@ -126,9 +126,20 @@ class _Nodes:
 
     def activated(self, hidden: str, number: int, model: DeployedModel) -> str:
         """The activation after layer ``number``."""
-        if model.activation == "leaky_relu":
-            return self.add("LeakyRelu", [hidden], f"activated_{number}", alpha=LEAKY_SLOPE)
-        return self.add("Relu", [hidden], f"activated_{number}")
+        name, output = activations_of(model.activation, len(model.layers) - 1)[number], f"activated_{number}"
+        if name == "leaky_relu":
+            return self.add("LeakyRelu", [hidden], output, alpha=LEAKY_SLOPE)
+        if name == "standardize":
+            ones = self.constant(f"ones_{number}", np.ones(model.widths[number + 1], dtype=np.float32))
+            return self.add("LayerNormalization", [hidden, ones], output, axis=1, epsilon=STANDARDIZE_EPS)
+        if name == "gelu":
+            half = self.constant(f"half_{number}", np.float32(0.5))
+            shrunk = self.add(
+                "Mul", [hidden, self.constant(f"root_{number}", np.float32(0.5**0.5))], f"shrunk_{number}"
+            )
+            halved = self.add("Mul", [self.add("Erf", [shrunk], f"erf_{number}"), half], f"halved_{number}")
+            return self.add("Mul", [hidden, self.add("Add", [halved, half], f"gate_{number}")], output)
+        return self.add("Relu", [hidden], output)
 
     def layers(self, hidden: str, model: DeployedModel, first: int) -> None:
         """Layers from ``first`` on, each a product with its weight [out, in] and bias."""

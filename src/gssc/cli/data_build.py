@@ -1,0 +1,140 @@
+"""``gssc data build``: a graph on disk from tables, an .npz file, the csbm generator or a data set."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gssc.errors import GsscError
+
+if TYPE_CHECKING:
+    from gssc.cli.parser import CommandParser
+    from gssc.data.sources import Source
+
+EXAMPLES = """\
+examples:
+  gssc data build nodes.parquet --edges edges.parquet --out big.graph
+  gssc data build my_graph.npz --dtype float16 --out big.graph
+  gssc data build csbm --nodes 1000000 --edges 10000000 --features 128 --signal 4 --out big.graph
+
+A graph on disk is a folder of .npy files that are opened memory-mapped, so that it may be larger than memory:
+gssc train --graph big.graph streams it. It is built in bounded memory. After a kill, the same command goes on.
+"""
+SECONDS_BETWEEN_LINES = 5.0
+TABLE_OPTIONS = ("id_column", "label_column", "ignore_columns", "split_column", "source_column", "target_column")
+CSBM_OPTIONS = ("nodes", "classes", "signal", "homophily", "features", "per_class", "val", "test")
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """The options of the subcommand."""
+
+    def text(option: str, target: str, help: str, **more: Any) -> None:
+        parser.add_argument(option, dest=target, type=str, help=help, **more)
+
+    parser.add_argument(
+        "source", type=str, help="node table (.csv, .tsv, .parquet), graph (.npz), csbm, or a data set's name"
+    )
+    text("--out", "out", "folder to write, such as big.graph", required=True)
+    text("--edges", "edges", "edge table of a node table; of csbm, the number of edges")
+    parser.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="type of the features")
+    parser.add_argument("--overwrite", action="store_true", help="replace the graph in the folder")
+    parser.add_argument("--check", action="store_true", help="read everything back at the end and compare digests")
+    text("--id", "id_column", "column with the node ids; default id, node_id, node or the first column")
+    text("--label", "label_column", "column with the classes, or several with binary targets", nargs="+")
+    text("--ignore", "ignore_columns", "columns that are no features", nargs="+", default=[])
+    text("--split-column", "split_column", "column with train, val or test; default split, where there is one")
+    text("--source-column", "source_column", "edge table's first end; default source, src, from or the first column")
+    text("--target-column", "target_column", "edge table's second end; default target, dst, to or the second column")
+    text("--weight", "weight_column", "edge table's weights; default weight, where there is one; none reads none")
+    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
+    text("--split", "split", "per-class:20 or ratio:60/20/20; default the source's own")
+    text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
+    text("--name", "name", "what to call the graph; default the source's name")
+    parser.add_argument("--seed", type=int, default=0, help="seed of csbm and of a split that is drawn")
+    for option, kind in (("nodes", int), ("classes", int), ("features", int), ("val", int), ("test", int)):
+        parser.add_argument(f"--{option}", type=kind, help=f"csbm: number of {_MEANING.get(option, option)}")
+    parser.add_argument("--per-class", type=int, help="csbm: training labels per class")
+    parser.add_argument("--signal", type=float, help="csbm: length of a class mean, where noise has deviation 1")
+    parser.add_argument("--homophily", type=float, help="csbm: probability that an edge joins nodes of one class")
+    parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
+
+
+_MEANING = {"val": "validation nodes", "test": "test nodes"}
+
+
+def run(options: dict[str, Any]) -> None:
+    """Build, show progress and what came out."""
+    from rich.console import Console
+
+    from gssc.cli.data import graph_facts
+    from gssc.data.build import build_graph
+    from gssc.data.disk import check_digests, open_graph
+
+    out, started = Path(options["out"]), time.monotonic()
+    show = Lines()
+    build_graph(
+        source_of(options), out, dtype=options["dtype"], overwrite=options["overwrite"], on_progress=show.progress
+    )
+    if options["check"]:
+        check_digests(out)
+    console = Console(markup=False)  # a class may be called [red]
+    console.print(graph_facts(open_graph(out)))
+    console.print(f"Written to {out} in {time.monotonic() - started:.1f} s", soft_wrap=True, highlight=False)
+
+
+def source_of(options: dict[str, Any]) -> Source:
+    """The source that the options describe."""
+    from gssc.data.load import load_dataset
+    from gssc.data.registry import DATASETS
+    from gssc.data.sources import CsbmSource, GraphSource, NpzSource
+    from gssc.data.table_source import TableSource
+    from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending
+
+    name, path = options["source"], Path(options["source"])
+    given = {key: options[key] for key in CSBM_OPTIONS if options[key] is not None}
+    if name == "csbm":
+        edges = options["edges"]
+        if edges is not None and not edges.isdecimal():
+            raise GsscError(f"--edges is {edges!r}; of csbm it is the number of edges")
+        return CsbmSource(num_edges=None if edges is None else int(edges), seed=options["seed"], **given)
+    if given:
+        raise GsscError(f"--{next(iter(given)).replace('_', '-')} is an option of csbm, not of {name}")
+    if ending(path) in (*TEXT_ENDINGS, *PARQUET_ENDINGS):
+        if options["edges"] is None:
+            raise GsscError(f"{path} is a node table: give the edge table with --edges")
+        labels = options["label_column"]
+        chosen = {key: options[key] for key in (*TABLE_OPTIONS, "weight_column", "decimal", "split", "seed", "setting")}
+        chosen["label_column"] = labels[0] if labels and len(labels) == 1 else labels
+        return TableSource(path, Path(options["edges"]), name=options["name"], **chosen)
+    if options["edges"] is not None:
+        raise GsscError(f"--edges goes with a node table or csbm, not with {name}")
+    if path.suffix.lower() == ".npz":
+        return NpzSource(path)
+    if name not in DATASETS and path.exists():
+        raise GsscError(f"{path}: the ending is not known: give .csv, .tsv, .parquet or .npz")
+    return GraphSource(
+        load_dataset(
+            name,
+            split=options["split"],
+            seed=options["seed"],
+            setting=options["setting"],
+            data_root=options["data_root"],
+        )
+    )
+
+
+class Lines:
+    """Progress as lines on standard error, one per stage and every few seconds, for terminals and logs alike."""
+
+    def __init__(self) -> None:
+        self.stage, self.shown = "", 0.0
+
+    def progress(self, stage: str, done: int) -> None:
+        """Show a line if it is time for one."""
+        now = time.monotonic()
+        if stage != self.stage or now - self.shown >= SECONDS_BETWEEN_LINES:
+            sys.stderr.write(f"{stage} {done:,}\n")
+            sys.stderr.flush()
+            self.stage, self.shown = stage, now

@@ -1,0 +1,141 @@
+"""A graph as a folder of .npy files that are opened memory-mapped, so that it may be larger than memory.
+
+========================  ===============================================================================
+``graph.json``            sizes, names, what was cleaned; bytes, type and SHA-256 of every other file
+``features.npy``          [N, d] float16 or float32
+``edges.npy``             [2, E] int32 or int64, each undirected edge once as (smaller, larger), sorted
+``labels.npy``            [N] int64, -1 for unknown; or [N, T] float32 targets, NaN for missing
+``train.npy``, ...        sorted node numbers, int64; also ``val.npy`` and ``test.npy``
+``edge_weight.npy``       [E] float32; only if the edges have weights
+``node_ids.npy``          [N]; only if nodes have names
+========================  ===============================================================================
+
+``gssc data build`` writes it (:mod:`gssc.data.build`). Opening it checks the size of every file; the digests are
+checked on request, since that reads everything.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gssc.data.checks import Cleaning
+from gssc.errors import GsscError
+from gssc.files import read_json, sha256
+from gssc.graph import Graph
+
+DESCRIPTION = "graph.json"
+FORMAT, VERSION = "gssc-graph", 1
+MAPPED = ("features", "edges", "labels", "edge_weight", "node_ids")
+PARTS = ("train", "val", "test")
+
+
+def is_disk_graph(path: str | PathLike[str]) -> bool:
+    """Whether a path is a folder that holds a graph."""
+    return (Path(path) / DESCRIPTION).is_file()
+
+
+def describe(folder: str | PathLike[str]) -> dict[str, Any]:
+    """Return the content of graph.json after checking that every file it lists is there in its full size."""
+    folder = Path(folder)
+    if not is_disk_graph(folder):
+        raise GsscError(f"{folder} is no graph: it has no {DESCRIPTION}; make one with gssc data build")
+    about = read_json(folder / DESCRIPTION)
+    if about.get("format") != FORMAT or not isinstance(about.get("files"), dict):
+        raise GsscError(f"{folder / DESCRIPTION} does not describe a graph; build it again")
+    if about.get("version") != VERSION:
+        raise GsscError(f"{folder} has version {about.get('version')} of the format, this gssc reads {VERSION}")
+    for name, entry in about["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise GsscError(f"{path} is missing; copy it again or build the graph again")
+        if path.stat().st_size != entry.get("bytes"):
+            raise GsscError(
+                f"{path} has {path.stat().st_size:,} bytes, not {entry.get('bytes'):,}: it was cut short or changed; "
+                "copy it again or build the graph again"
+            )
+    return about
+
+
+def check_digests(folder: str | PathLike[str], on_file: Callable[[str], None] | None = None) -> None:
+    """Compare the SHA-256 of every file with the recorded one; raises GsscError with the first that differs."""
+    folder = Path(folder)
+    for name, entry in describe(folder)["files"].items():
+        if on_file:
+            on_file(name)
+        if sha256(folder / name) != entry.get("sha256"):
+            raise GsscError(
+                f"{folder / name} is damaged: its SHA-256 is not the recorded one; copy it or build the graph again"
+            )
+
+
+def open_graph(folder: str | PathLike[str], **changes: Any) -> Graph:
+    """Open a graph whose features and edges stay on disk until they are read; `changes` override fields of Graph."""
+    folder = Path(folder)
+    about = describe(folder)
+    arrays = {name.removesuffix(".npy"): _open(folder / name, entry) for name, entry in about["files"].items()}
+    missing = {"features", "edges", "labels", *PARTS} - arrays.keys()
+    if missing:
+        raise GsscError(f"{folder / DESCRIPTION} does not list {min(missing)}.npy; build the graph again")
+    features, edges = arrays["features"], arrays["edges"]
+    if edges.shape[:1] != (2,) or features.ndim != 2 or len(arrays["labels"]) != len(features):
+        raise GsscError(f"{folder}: shapes of features, edges and labels do not fit; build the graph again")
+    fields: dict[str, Any] = {
+        **arrays,
+        "name": about["name"],
+        "split": about["split"],
+        "setting": about["setting"],
+        "cleaning": Cleaning(**about["cleaning"]),
+        **{name: tuple(about[name]) for name in ("class_names", "feature_names") if about.get(name)},
+    }
+    return Graph(**{**fields, "_checked_features": features, "_checked_edges": edges, **changes})
+
+
+def _open(path: Path, entry: dict[str, Any]) -> np.ndarray:
+    mapped = path.stem in MAPPED and 0 not in entry["shape"]
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        raise GsscError(f"{path} cannot be read ({error}); copy it again or build the graph again") from None
+    if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
+        raise GsscError(f"{path} holds {array.dtype}{list(array.shape)}, not what {DESCRIPTION} lists; build it again")
+    return array
+
+
+def entry_of(path: Path) -> dict[str, Any]:
+    """Return what graph.json records of one .npy file."""
+    array = np.load(path, mmap_mode="r", allow_pickle=False) if path.stat().st_size > 256 else np.load(path)
+    return {
+        "shape": list(array.shape),
+        "dtype": array.dtype.str,
+        "bytes": path.stat().st_size,
+        "sha256": sha256(path),
+    }
+
+
+def recorded_digest(array: Any) -> str | None:
+    """Return the SHA-256 that graph.json has for the file an array is mapped from; None for any other array."""
+    if not isinstance(array, np.memmap) or array.filename is None:
+        return None
+    path = Path(array.filename)
+    if not is_disk_graph(path.parent):
+        return None
+    entry = read_json(path.parent / DESCRIPTION).get("files", {}).get(path.name, {})
+    return entry["sha256"] if list(array.shape) == entry.get("shape") else None
+
+
+def release_pages(*arrays: Any) -> None:
+    """Give the memory of pages that were read from mapped files back to the system; they are read again when needed.
+
+    The system would take them back by itself under pressure, but until then they count as memory of the process.
+    """
+    for array in arrays:
+        while array is not None and not isinstance(array, mmap.mmap):
+            array = getattr(array, "base", None)
+        if array is not None and hasattr(mmap, "MADV_DONTNEED"):
+            array.madvise(mmap.MADV_DONTNEED)

@@ -1,0 +1,163 @@
+"""Undirected edges once each and sorted, from any number of listed ones, in bounded memory.
+
+Listed edges go to bucket files by their smaller end; each bucket is then sorted by itself, without repeats. Since a
+bucket holds a range of nodes, the sorted buckets one after the other are the sorted edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gssc.data.checks import Cleaning
+from gssc.errors import GsscError
+
+BUCKETS = 64
+MOST_RECORDS = 1 << 23  # of a bucket that is sorted in memory; a larger one is divided first
+MOST_NODES = 2**31 - 1  # the number of a directed edge must fit into 63 bits
+
+
+class EdgeSort:
+    """Takes edges in blocks, gives them back sorted and without repeats.
+
+    A listed edge is stored as one number, ``2 (u N + v) + reversed`` with u < v, so that sorting numbers sorts edges.
+
+    Args:
+        folder: where bucket files go.
+        num_nodes: N.
+        weighted: whether edges have weights, of which repeated edges keep the largest.
+        most_records: of a bucket that is sorted in memory.
+
+    Attributes:
+        self_loops: dropped so far.
+    """
+
+    def __init__(self, folder: Path, num_nodes: int, weighted: bool = False, most_records: int = MOST_RECORDS):
+        if num_nodes > MOST_NODES:
+            raise GsscError(f"the graph has {num_nodes:,} nodes, more than the {MOST_NODES:,} that can be sorted")
+        self.folder, self.num_nodes, self.weighted, self.most_records = folder, num_nodes, weighted, most_records
+        self.record = np.dtype([("key", "<i8"), ("weight", "<f4")] if weighted else [("key", "<i8")])
+        # The smaller end of a random pair is below x with probability 1 - (1 - x / N)^2.
+        shares = 1 - np.sqrt(1 - np.arange(1, BUCKETS) / BUCKETS)
+        self.bounds = np.ceil(shares * num_nodes).astype(np.int64)
+        self.self_loops = 0
+
+    def add(self, edges: np.ndarray, weights: np.ndarray | None = None) -> None:
+        """Append a block of listed edges [2, n] to the bucket files."""
+        first, second = edges.astype(np.int64)
+        outside = np.flatnonzero((np.minimum(first, second) < 0) | (np.maximum(first, second) >= self.num_nodes))
+        if len(outside):
+            at = int(outside[0])
+            raise GsscError(
+                f"an edge ({first[at]}, {second[at]}) names a node that does not exist: node numbers run from 0 to "
+                f"{self.num_nodes - 1}; drop the edge or add the node"
+            )
+        proper = first != second
+        self.self_loops += int((~proper).sum())
+        first, second = first[proper], second[proper]
+        records = np.empty(len(first), dtype=self.record)
+        lower = np.minimum(first, second)
+        records["key"] = 2 * (lower * self.num_nodes + np.maximum(first, second)) + (first > second)
+        if self.weighted:
+            records["weight"] = 1 if weights is None else weights[proper]
+        bucket = np.searchsorted(self.bounds, lower, side="right")
+        order = np.argsort(bucket, kind="stable")
+        ends = np.searchsorted(bucket[order], np.arange(BUCKETS + 1))
+        for number in np.unique(bucket):
+            with self._path(int(number)).open("ab") as file:
+                records[order[ends[number] : ends[number + 1]]].tofile(file)
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far bucket files have grown: enough to go on after a kill."""
+        paths = [self._path(number) for number in range(BUCKETS)]
+        return {
+            "self_loops": self.self_loops,
+            "sizes": [path.stat().st_size if path.exists() else 0 for path in paths],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state of :meth:`state_dict`: what was written after it is cut off."""
+        self.self_loops = state["self_loops"]
+        for number, size in enumerate(state["sizes"]):
+            path = self._path(number)
+            path.touch()
+            if path.stat().st_size < size:
+                raise GsscError(f"{path} was cut short; delete {self.folder} and build the graph again")
+            with path.open("r+b") as file:
+                file.truncate(size)
+
+    def sort_bucket(self, number: int) -> dict[str, Any]:
+        """Sort one bucket to a file of its own; return its counts: edges, duplicates, one-way and reversed edges."""
+        total = {"edges": 0, "duplicates": 0, "one_way": 0, "reversed": 0}
+        temporary = self._sorted(number).with_suffix(".part")
+        with temporary.open("wb") as out:
+            for records in self._divided(self._path(number)):
+                kept, counts = self._without_repeats(records)
+                kept.tofile(out)
+                total = {name: total[name] + counts[name] for name in total}
+        temporary.replace(self._sorted(number))
+        return total
+
+    def forget_bucket(self, number: int) -> None:
+        """Delete a bucket that is sorted."""
+        self._path(number).unlink(missing_ok=True)
+
+    def sorted_edges(self, number: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """The edges [2, n] of a sorted bucket, a part at a time, and their weights."""
+        with self._sorted(number).open("rb") as file:
+            while len(records := np.fromfile(file, dtype=self.record, count=self.most_records)):
+                yield np.stack(np.divmod(records["key"], self.num_nodes)), records["weight"] if self.weighted else None
+
+    def cleaning(self, counts: list[dict[str, Any]]) -> Cleaning:
+        """What was changed, from the counts of all buckets; edges that are all listed once as (u, v) count as clean."""
+        duplicates, one_way, reverse = (
+            sum(count[name] for count in counts) for name in ("duplicates", "one_way", "reversed")
+        )
+        return Cleaning(self.self_loops, duplicates, one_way if reverse else 0)
+
+    def _without_repeats(self, records: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
+        records = records[np.argsort(records["key"], kind="stable")]
+        directed, edge = records["key"], records["key"] >> 1
+        new_directed = np.diff(directed, prepend=-1) != 0
+        starts = np.flatnonzero(np.diff(edge, prepend=-1) != 0)
+        kept = np.empty(len(starts), dtype=self.record)
+        kept["key"] = edge[starts]
+        if self.weighted:
+            kept["weight"] = np.maximum.reduceat(records["weight"], starts) if len(starts) else []
+        ways = np.add.reduceat(new_directed.astype(np.int64), starts) if len(starts) else np.empty(0, np.int64)
+        counts = {
+            "edges": len(starts),
+            "duplicates": int(len(records) - new_directed.sum()),
+            "one_way": int((ways == 1).sum()),
+            "reversed": int((directed & 1).sum()),
+        }
+        return kept, counts
+
+    def _divided(self, path: Path) -> Iterator[np.ndarray]:
+        """The records of a bucket in parts of bounded size, each a range of numbers, in order."""
+        if not path.exists():
+            return
+        count = path.stat().st_size // self.record.itemsize
+        if count <= self.most_records:
+            yield np.fromfile(path, dtype=self.record)
+            return
+        mapped = np.memmap(path, dtype=self.record, mode="r")
+        sample = np.sort(mapped["key"][:: max(1, count // 100_000)] >> 1)
+        parts = 2 * -(-count // self.most_records)
+        bounds = np.unique(sample[np.linspace(0, len(sample) - 1, parts + 1)[1:-1].astype(np.int64)])
+        for low, high in zip([-1, *bounds.tolist()], [*bounds.tolist(), 2**62], strict=True):
+            chosen = []
+            for start in range(0, count, self.most_records):
+                block = np.array(mapped[start : start + self.most_records])
+                number = block["key"] >> 1
+                chosen.append(block[(number > low) & (number <= high)])
+            yield np.concatenate(chosen)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"bucket-{number:02d}.bin"
+
+    def _sorted(self, number: int) -> Path:
+        return self.folder / f"sorted-{number:02d}.bin"

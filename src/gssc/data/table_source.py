@@ -1,0 +1,255 @@
+"""Node and edge tables (CSV, TSV, Parquet) as a source of `gssc data build`, read a block of rows at a time."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gssc.data.edge_table import edge_columns, edge_in_header, weights_of
+from gssc.data.labels import clean_labels
+from gssc.data.readers import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
+from gssc.data.sources import EDGES, ROWS, Edges, NodeFacts, file_signature
+from gssc.data.splits import labelled_nodes, make_split
+from gssc.data.tables import (
+    DEFAULT_SPLIT,
+    UNKNOWN_LABELS,
+    label_columns_of,
+    parts_from_column,
+    refuse_data_as_names,
+    refuse_real_numbers,
+)
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.text_tables import ID_NAMES, PARQUET_ENDINGS, default_names, ending, is_header, is_number, records_of
+
+
+def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str = ".") -> Iterator[Table]:
+    """The rows of a table in blocks, each a table of its own; there is at least one, if only with a header."""
+    if ending(path) in PARQUET_ENDINGS:
+        yield from _parquet_blocks(path, rows)
+        return
+    if not path.is_file() or path.is_dir():
+        read_table(path)  # the usual error
+    try:
+        lines = records_of(path, decimal)
+        _, first = next(lines, (0, []))
+        if not first:
+            raise GsscError(f"{path} is empty: give a header and at least one row")
+        named = not all(map(is_number, first)) if of_edges else is_header(first)
+        names = [cell.strip() for cell in first] if named else default_names(len(first))
+        block = [] if named else [(1, first)]
+        some = False
+        while block := [*block, *islice(lines, rows - len(block))] or ([] if some else [(0, [])]):
+            block = [] if block == [(0, [])] else block
+            for line, cells in block:
+                if len(cells) != len(names):
+                    raise GsscError(
+                        f"{path}:{line} has {len(cells)} cells where {len(names)} are due: complete the row "
+                        "(a cut-off file ends like this)"
+                    )
+            columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
+            yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
+            block, some = [], True
+    except (OSError, EOFError, zlib.error) as error:
+        raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
+
+
+def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
+    parquet = require("pyarrow.parquet", extra="tables")
+    errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
+    if not path.is_file():
+        raise GsscError(f"{path} does not exist: check the path")
+    try:
+        with parquet.ParquetFile(path) as file:
+            some = False
+            for batch in file.iter_batches(batch_size=rows):
+                some = True
+                columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+                yield Table(path, dict(zip(batch.schema.names, columns, strict=True)), None)
+            if not some:
+                yield Table(path, dict.fromkeys(file.schema_arrow.names, ()), None)
+    except errors as error:
+        reason = str(error).splitlines()[0] if str(error) else "damaged"
+        raise GsscError(f"{path} cannot be read as Parquet ({reason}): write or fetch it again") from None
+
+
+class TableSource:
+    """A node table and an edge table; the arguments are those of :func:`gssc.data.tables.import_tables`.
+
+    Ids, labels and the split take a few bytes per node in memory; features and edges are only ever there in blocks.
+    """
+
+    def __init__(
+        self,
+        nodes: Path,
+        edges: Path,
+        *,
+        id_column: str | None = None,
+        label_column: str | Sequence[str] | None = None,
+        feature_columns: Sequence[str] | None = None,
+        ignore_columns: Sequence[str] = (),
+        split_column: str | None = None,
+        source_column: str | None = None,
+        target_column: str | None = None,
+        weight_column: str | None = None,
+        decimal: str = ".",
+        split: str | None = None,
+        seed: int = 0,
+        setting: str = "transductive",
+        name: str | None = None,
+    ):
+        self.options = {name: value for name, value in locals().items() if name not in ("self", "nodes", "edges")}
+        self.nodes_path, self.edges_path, self.decimal = nodes, edges, decimal
+        self.split, self.seed, self.setting, self.name = split, seed, setting, name or nodes.stem
+        table = next(table_blocks(nodes, 100, decimal=decimal))
+        refuse_no_rows(table)
+        if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
+            refuse_data_as_names(table)
+        self.id_column = table.named(id_column, ID_NAMES) or table.names[0]
+        self.multilabel = not isinstance(label_column, str | None)
+        self.label_columns = label_columns_of(table, label_column, taken=self.id_column)
+        self.split_column = table.named(split_column, ("split",), taken=[self.id_column, *self.label_columns])
+        taken = {self.id_column, *self.label_columns, self.split_column, *map(table.existing, ignore_columns)}
+        chosen = feature_columns or [column for column in without_row_numbers(table) if column not in taken]
+        if not chosen:
+            raise GsscError(f"{nodes} has no feature column beside {sorted(filter(None, taken))}: add numbers")
+        self.feature_columns = [table.existing(column) for column in chosen]
+        self.width = len(self.feature_columns)
+        ends = next(table_blocks(edges, 100, of_edges=True, decimal=decimal))
+        self.ends, self.usual_ends = edge_columns(ends, source_column, target_column)
+        self.weight_column = weight_column
+        self.weighted = weights_of(ends, weight_column, self.ends) is not None
+        self.named_ends = self.usual_ends or bool(source_column or target_column) or self.weighted
+
+    def signature(self) -> dict[str, Any]:
+        """Both files and all options."""
+        files = [file_signature(path) for path in (self.nodes_path, self.edges_path)]
+        options = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
+        return {"tables": files, "options": options}
+
+    def rows(self, start: int) -> Iterator[np.ndarray]:
+        """Feature rows; ids, labels and split are collected on the way."""
+        self._ids: list[np.ndarray] = []
+        self._labels: list[Any] = []
+        self._parts: list[tuple[np.ndarray, ...]] = []
+        known: dict[str, str] = {}  # one text per class, however many nodes have it
+        done = 0
+        for table in table_blocks(self.nodes_path, ROWS, decimal=self.decimal):
+            self._ids.append(ids_of(table, self.id_column, done))
+            if self.multilabel:
+                self._labels.append(table.numbers(self.label_columns, blank=np.nan))
+            elif self.label_columns:
+                texts = (whole_number_shortened(text) for text in table.texts(self.label_columns[0]))
+                self._labels.extend(known.setdefault(text, text) for text in texts)
+            if self.split_column is not None and self.split is None:
+                self._parts.append(tuple(part + done for part in parts_from_column(table, self.split_column)))
+            if done + len(table) > start:
+                yield table.numbers(self.feature_columns)[max(0, start - done) :]
+            done += len(table)
+        self.count = done
+
+    def facts(self) -> NodeFacts:
+        """Labels and split, made as :func:`gssc.data.tables.import_tables` makes them."""
+        kinds = {ids.dtype.kind for ids in self._ids}
+        node_ids = np.concatenate(self._ids if kinds == {"i"} else [ids.astype(str) for ids in self._ids])
+        NodeNames(node_ids, self.nodes_path)  # refuses repeated ids
+        labels, class_names = self._clean_labels()
+        split_name = "none"
+        parts: tuple[np.ndarray, ...] = (np.empty(0, np.int64),) * 3
+        if self._parts:
+            parts, split_name = tuple(np.concatenate(part) for part in zip(*self._parts, strict=True)), "from table"
+        elif len(labelled_nodes(labels)):
+            parts, split_name = make_split(self.split or DEFAULT_SPLIT, labels, self.seed)
+        train, val, test = parts
+        return NodeFacts(
+            labels, class_names, train, val, test, split_name, self.setting, node_ids, tuple(self.feature_columns)
+        )
+
+    def _clean_labels(self) -> tuple[np.ndarray, tuple[str, ...] | None]:
+        if self.multilabel:
+            return clean_labels(np.concatenate(self._labels), self.count, self.label_columns)
+        if not self.label_columns:
+            return clean_labels(None, self.count, None)
+        texts = ["" if text in UNKNOWN_LABELS else text for text in self._labels]
+        refuse_real_numbers(Table(self.nodes_path, {"": texts}, None), self.label_columns[0], texts)
+        return clean_labels(np.array(texts, dtype=object), self.count, None)
+
+    def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
+        """Edges with ids looked up."""
+        assert node_ids is not None
+        names = NodeNames(node_ids, self.nodes_path)
+        for number, table in enumerate(table_blocks(self.edges_path, EDGES, of_edges=True, decimal=self.decimal)):
+            if number < start:
+                continue
+            edges = np.stack([names.rows(table, column) for column in self.ends])
+            weights = weights_of(table, self.weight_column, self.ends)
+            if number == 0 and not self.named_ends:
+                edges = np.concatenate([edge_in_header(table, self.ends, names, self.nodes_path), edges], axis=1)
+            yield edges, weights
+
+
+def ids_of(table: Table, column: str, done: int) -> np.ndarray:
+    """Ids of the rows of a table: whole numbers as int64, anything else as text."""
+    values: Any = table.columns[column]
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    texts = [whole_number_shortened(text) for text in table.texts(column)]
+    if "" in texts:
+        raise GsscError(f"{table.where(texts.index(''))}: the node has no id in column {column!r}: give it one")
+    if all(len(text) < 19 and text.removeprefix("-").isdecimal() and text == str(int(text)) for text in texts):
+        return np.array(texts, dtype=np.int64)
+    return np.array(texts, dtype=str)
+
+
+class NodeNames:
+    """Rows of nodes by their ids: a sorted array, which takes far less memory than a dictionary.
+
+    Args:
+        ids: [N] whole numbers or texts.
+        path: of the node table, for errors.
+    """
+
+    def __init__(self, ids: np.ndarray, path: Path):
+        self.path, self.order = path, np.argsort(ids, kind="stable")
+        self.sorted = ids[self.order]
+        twice = np.flatnonzero(self.sorted[1:] == self.sorted[:-1])
+        if len(twice):
+            first, second = self.order[twice[0] : twice[0] + 2]
+            raise GsscError(
+                f"{path}: node id {self.sorted[twice[0]]!s} is used for rows {first + 1} and {second + 1}: "
+                "give each node its own id"
+            )
+
+    def rows(self, table: Table, column: str) -> np.ndarray:
+        """Row numbers of the ids in a column of an edge table."""
+        wanted = ids_of(table, column, 0)
+        found = self._find(wanted)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            raise GsscError(
+                f"{table.where(int(missing[0]))}: the edge names node {str(wanted[missing[0]])!r}, which {self.path} "
+                "does not have: add the node or drop the edge"
+            )
+        return found
+
+    def get(self, text: str) -> int | None:
+        """Row of one id, None if there is no such node."""
+        whole = self.sorted.dtype.kind != "i" or text.removeprefix("-").isdecimal()
+        row = self._find(np.array([text]).astype(self.sorted.dtype))[0] if whole else -1
+        return None if row < 0 else int(row)
+
+    def _find(self, wanted: np.ndarray) -> np.ndarray:
+        if wanted.dtype.kind != self.sorted.dtype.kind:
+            if self.sorted.dtype.kind == "i":  # a text among numbers names no node
+                numbers = np.array([text.removeprefix("-").isdecimal() for text in wanted.tolist()])
+                found = np.full(len(wanted), -1)
+                found[numbers] = self._find(wanted[numbers].astype(np.int64))
+                return found
+            wanted = wanted.astype(str)
+        at = np.minimum(np.searchsorted(self.sorted, wanted), len(self.sorted) - 1)
+        return np.where(self.sorted[at] == wanted, self.order[at], -1)

@@ -1,0 +1,159 @@
+"""The default learner on a graph that stays on disk: a linear teacher on rows and sketches, and pairs taught by it.
+
+1. Sketches of every node and trust in edges (:mod:`gssc.trust.streamed`).
+2. A teacher: logistic regressions on the labelled nodes' rows, alone and beside their sketches. Held-out labels choose.
+3. Pairs: Algorithm 1 in a stream (:mod:`gssc.train.stream`). Both ends of every pair are trained towards the teacher's
+   opinion as well as towards known labels, so that a few labels in a large graph are enough. The MLP sees feature rows
+   alone and is what is deployed.
+
+The number of pairs is that of the settings (``teachers.pair_epochs`` times ``teachers.pair_batches`` batches of 512),
+whatever the number of edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from gssc.calibration import PRIOR_ROWS, fit_temperature
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.features import usual_normalization
+from gssc.graph import Graph
+from gssc.learner.jury import Jury
+from gssc.learner.linear import PENALTIES, quiet
+from gssc.learner.settings import Config
+from gssc.train.optimize import falling
+from gssc.train.selection import BestEpoch
+from gssc.train.stream import StreamedStep, StreamedTraining
+from gssc.trust.sketch import unit_rows
+
+MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
+UNSEEN_CLASS = -30.0  # logit of a class without a training label
+
+Inputs = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to inputs [n, k]
+
+
+@dataclass
+class LinearTeacher:
+    """A logistic regression on inputs that any node has.
+
+    Args:
+        name: kind of inputs and penalty.
+        inputs: gives the inputs of nodes.
+        weight: [k, C].
+        bias: [C].
+        temperature: what logits are divided by.
+    """
+
+    name: str
+    inputs: Inputs
+    weight: np.ndarray
+    bias: np.ndarray
+    temperature: float = 1.0
+
+    def logits(self, inputs: np.ndarray) -> np.ndarray:
+        """Logits of inputs, [n, C]."""
+        return (inputs @ self.weight + self.bias) / self.temperature
+
+    def __call__(self, nodes: np.ndarray) -> np.ndarray:
+        """Class probabilities of nodes, [n, C]."""
+        return np.asarray(softmax(self.logits(self.inputs(nodes)), axis=1), dtype=np.float32)
+
+
+class StreamedLearner(StreamedTraining):
+    """The default learner in a stream; for graphs that do not fit into ``train.memory``.
+
+    Args:
+        graph: the problem, on disk, with one class per node.
+        config: all settings.
+
+    Attributes:
+        choices: what was decided, and why.
+    """
+
+    Settings = Config  # type: ignore[assignment]  # its own, not those of training on pairs alone
+    config: Config
+
+    def __init__(self, graph: Graph, config: Config):
+        config.check()
+        if not graph.task.has_classes:
+            raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
+        normalize: str = config.train.normalize
+        normalize = usual_normalization(graph.features) if normalize == "auto" else normalize
+        settings = config.for_pairs(normalize)
+        settings.model.hidden, settings.model.layers = config.model.hidden, config.model.layers or 2
+        self.choices: dict[str, str] = {"normalize": normalize}
+        best = BestEpoch("accuracy", settings.train.patience, validation=len(graph.val) > 0)
+        super().__init__(graph, config, settings, best)
+
+    def prepare(self) -> None:
+        """Sketches, trust and the teacher, if they were not made yet."""
+        if self.sketches is not None:
+            return
+        super().prepare()
+        if self.config.teachers.linear:
+            self.teacher = self.best_teacher()
+
+    def train_epoch(self) -> StreamedStep:
+        """An epoch at the learning rate of its place in the schedule, which falls to a hundredth."""
+        self.scale_learning_rate(falling(self.epoch / self.settings.train.epochs))
+        return super().train_epoch()
+
+    def best_teacher(self) -> LinearTeacher:
+        """The regression that held-out labels favour."""
+        graph, rng = self.graph, np.random.default_rng([self.settings.train.seed, 15])
+        train, val = (
+            part if len(part) <= MOST_LABELS else np.sort(rng.choice(part, MOST_LABELS, replace=False))
+            for part in (graph.train, graph.val)
+        )
+        nodes = np.concatenate([train, val])
+        jury = Jury(
+            graph.labels[nodes], np.arange(len(train)), np.arange(len(train), len(nodes)), graph.num_classes, rng=rng
+        )
+        found: list[tuple[tuple[float, float], LinearTeacher]] = []
+        for name, inputs in self.kinds_of_inputs().items():
+            of_nodes = inputs(nodes)
+            for penalty in PENALTIES:
+                views = [fitted(of_nodes[view], jury.labels[view], graph.num_classes, penalty) for view in jury.views]
+                teachers = [LinearTeacher(f"{name}, C={penalty:g}", inputs, *view) for view in views]
+                logits = tuple(teacher.logits(of_nodes) for teacher in teachers)
+                if len(jury.truth):
+                    teachers[-1].temperature = fit_temperature(jury.judged(logits), jury.truth, PRIOR_ROWS)
+                opinions = tuple(softmax(part / teachers[-1].temperature, axis=1) for part in logits)
+                found.append((jury.merit(opinions), teachers[-1]))
+        merit, teacher = max(found, key=lambda entry: entry[0])
+        self.choices["teacher"] = f"regression on {teacher.name}, held-out merit {merit[0]:.3f}"
+        return teacher
+
+    def kinds_of_inputs(self) -> dict[str, Inputs]:
+        """What teachers may look at, by name."""
+        sketches = self.sketches
+        assert sketches is not None
+
+        def rows(nodes: np.ndarray) -> np.ndarray:
+            return np.asarray(unit_rows(self.dense_rows(nodes)))
+
+        def beside(nodes: np.ndarray) -> np.ndarray:
+            return np.hstack([rows(nodes), sketches.rows(nodes)])
+
+        return {"rows": rows, "sketches": sketches.rows, "rows beside sketches": beside}
+
+
+def fitted(inputs: np.ndarray, labels: np.ndarray, classes: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [k, C] and bias [C] of a logistic regression; classes without a label get a very low bias."""
+    weight, bias = np.zeros((inputs.shape[1], classes), dtype=np.float32), np.full(classes, UNSEEN_CLASS, np.float32)
+    present = np.unique(labels)
+    bias[present] = 0
+    if len(present) > 1:
+        model = require("sklearn.linear_model", extra="data").LogisticRegression(C=penalty, max_iter=100, tol=1e-3)
+        with quiet():
+            model.fit(inputs, labels)
+        if len(present) == 2:
+            weight[:, present[1]], bias[present[1]] = model.coef_[0], model.intercept_[0]
+        else:
+            weight[:, present], bias[present] = model.coef_.T, model.intercept_
+    return weight, bias

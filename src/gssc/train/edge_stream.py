@@ -1,0 +1,169 @@
+"""The edges of a graph in shuffled order without a list of them: blocks in random order, shuffled within a buffer.
+
+Edges lie on disk in the order of their nodes. A pass permutes blocks of neighbouring edges, reads some of them at a
+time into a buffer, and shuffles both directions of every edge in it. Reads are long, memory is that of a buffer, and
+every pair comes exactly once per pass. What a pass looks like follows from the seed and its number alone, so that a
+position is three numbers.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+BLOCK = 2048  # edges that are read together
+BLOCKS = 32  # of a buffer
+AHEAD = 4  # batches made before they are asked for
+
+Item = TypeVar("Item")
+
+
+@dataclass
+class Position:
+    """The next batch: its pass over the edges, its buffer in the pass, its place in the buffer."""
+
+    passes: int = 0
+    buffer: int = 0
+    batch: int = 0
+
+
+@dataclass
+class PairBatch:
+    """Some pairs of a buffer.
+
+    Attributes:
+        pairs: both directions of every edge of the buffer, [2, n].
+        index: the pairs of this batch among them, [B].
+        rng: a generator of its own for whatever is drawn for this batch.
+        next: where the batch after this one is.
+    """
+
+    pairs: np.ndarray
+    index: np.ndarray
+    rng: np.random.Generator
+    next: Position
+
+
+class EdgeStream:
+    """Shuffled pairs of a graph's edges, batch by batch, from any position on.
+
+    Args:
+        edges: undirected edges, each once, [2, E]; a memory map is read block by block.
+        batch_size: pairs per batch; the last batch of a buffer may be smaller, but has two pairs at least.
+        seed: of the order.
+        block: edges that are read together and stay in one buffer.
+        blocks: number of blocks in a buffer.
+        hidden: nodes whose edges are left out, [N] booleans; None for no such nodes.
+    """
+
+    def __init__(
+        self,
+        edges: np.ndarray,
+        batch_size: int,
+        seed: int = 0,
+        block: int = BLOCK,
+        blocks: int = BLOCKS,
+        hidden: np.ndarray | None = None,
+    ):
+        self.edges, self.batch_size, self.seed = edges, batch_size, seed
+        self.block, self.blocks, self.hidden = block, blocks, hidden
+
+    def batches(self, start: Position) -> Iterator[PairBatch]:
+        """The batches from a position to the end of its pass."""
+        order = self._order(start.passes)
+        buffers = -(-len(order) // self.blocks)
+        for buffer in range(start.buffer, buffers):
+            pairs = self._read(order[buffer * self.blocks : (buffer + 1) * self.blocks])
+            shuffled = np.random.default_rng([self.seed, start.passes, buffer, 0]).permutation(pairs.shape[1])
+            parts = cut(shuffled, self.batch_size)
+            for number in range(start.batch if buffer == start.buffer else 0, len(parts)):
+                following = Position(start.passes, buffer, number + 1)
+                if number + 1 == len(parts):
+                    following = Position(start.passes, buffer + 1, 0)
+                    if buffer + 1 == buffers:
+                        following = Position(start.passes + 1, 0, 0)
+                rng = np.random.default_rng([self.seed, start.passes, buffer, 1 + number])
+                yield PairBatch(pairs, parts[number], rng, following)
+
+    def endless(self, start: Position) -> Iterator[PairBatch]:
+        """Batches from a position on, pass after pass; ends only if no edge is left to read."""
+        while True:
+            batch = None
+            for batch in self.batches(start):
+                yield batch
+            if batch is None and (start.buffer, start.batch) == (0, 0):
+                return
+            start = Position(start.passes + 1, 0, 0)
+
+    def _order(self, passes: int) -> np.ndarray:
+        """First edges of the blocks in the order of a pass."""
+        count = -(-self.edges.shape[1] // self.block)
+        return np.random.default_rng([self.seed, passes]).permutation(count) * self.block
+
+    def _read(self, starts: np.ndarray) -> np.ndarray:
+        """Both directions of every edge of some blocks, [2, n] int64."""
+        found = [np.asarray(self.edges[:, start : start + self.block]) for start in np.sort(starts)]
+        edges = np.concatenate(found, axis=1).astype(np.int64)
+        if self.hidden is not None:
+            edges = edges[:, ~self.hidden[edges].any(axis=0)]
+        return np.concatenate([edges, edges[::-1]], axis=1)
+
+
+def cut(order: np.ndarray, size: int, least: int = 2) -> list[np.ndarray]:
+    """An array in parts of ``size``; a last part of less than ``least`` joins the part before it.
+
+    Batch norm needs two rows in every process.
+
+    >>> [part.tolist() for part in cut(np.arange(5), 2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    stops = [*range(size, len(order), size), len(order)]
+    if len(stops) > 1 and stops[-1] - stops[-2] < least:
+        del stops[-2]
+    return [part for part in np.split(order, stops[:-1]) if len(part)]
+
+
+def prefetched(items: Iterable[Item], ahead: int = AHEAD) -> Iterator[Item]:
+    """The items of an iterable, made by a thread while earlier ones are used; errors come out where the item would.
+
+    The thread ends with the iterable, or soon after the iterator is closed.
+    """
+    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=ahead)
+    stopped = threading.Event()
+
+    def put(message: tuple[str, Any]) -> bool:
+        while not stopped.is_set():
+            try:
+                waiting.put(message, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def produce() -> None:
+        try:
+            for item in items:
+                if not put(("item", item)):
+                    return
+            put(("end", None))
+        except BaseException as error:  # raised again in the thread that waits for the item
+            put(("error", error))
+
+    thread = threading.Thread(target=produce, daemon=True, name="prefetch")
+    thread.start()
+    try:
+        while True:
+            kind, value = waiting.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                raise value
+            yield value
+    finally:
+        stopped.set()
+        thread.join()

@@ -1,0 +1,384 @@
+"""Streamed training: Algorithm 1 on a graph that stays on disk, with memory for its nodes' sketches and a few batches.
+
+What is held in memory: sketches and a label per node (about 200 bytes), a buffer of edges, a few batches ahead, and the
+model. What is read: features once and edges twice for the sketches, then the pairs that the schedule asks for.
+
+============  =====================================  ============================================================
+part          in memory (:mod:`gssc.train.bilevel`)  here
+============  =====================================  ============================================================
+pairs         all, both directions, int64            blocks in random order (:mod:`gssc.train.edge_stream`)
+sparsifier    a keep probability per edge            the evidence of a batch's edges, when the batch is made
+class weight  endpoints of all kept pairs            degrees of labelled nodes
+judged        every node, every epoch                at most 10,000 nodes of each part of the split
+homophily     over all kept edges                    a ratio added up over the batches of the epoch
+============  =====================================  ============================================================
+
+The steps of the classifier are the same code, so that equal batches give equal weights.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass, field, fields
+from itertools import islice
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gssc.config import ContrastConfig, RunConfig
+from gssc.data.disk import release_pages
+from gssc.errors import GsscError
+from gssc.features import FeatureTable
+from gssc.graph import Graph
+from gssc.models.str_contrast import PairLogits, STRContrast
+from gssc.train import losses
+from gssc.train.averaging import AveragedModel
+from gssc.train.batches import EdgeBatch, EdgeBatches
+from gssc.train.bilevel import BilevelTraining
+from gssc.train.checkpoint import State
+from gssc.train.distributed import SharedModel
+from gssc.train.edge_stream import EdgeStream, PairBatch, Position, prefetched
+from gssc.train.optimize import adam
+from gssc.train.process import computing, is_mixed, usable_device
+from gssc.train.selection import BestEpoch, Epoch
+from gssc.train.training import Judge, Outcome, Step, Training, training_labels
+from gssc.trust.streamed import Sketches, StreamedTrust
+
+SPARSIFIERS = ("none", "evidence")  # that can be asked about a batch of edges
+JUDGED = 10_000  # nodes of each part of the split that judge an epoch
+TESTED = 200_000  # test nodes that the final score is of, at most
+SAMPLED_EDGES = 100_000  # whose trust is told at the end, at most
+ROWS_AT_A_TIME = 8192
+
+Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
+
+
+@dataclass
+class StreamedBatch(EdgeBatch):
+    """A batch that remembers where it came from.
+
+    Attributes:
+        ends: node numbers of both ends, [2, B].
+        next: where the batch after this one is.
+    """
+
+    ends: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
+    next: Position = field(default_factory=Position)
+
+
+@dataclass
+class StreamedStep(Step):
+    """An epoch whose homophily was added up batch by batch."""
+
+    pairs: int = 0
+    homophily: float = math.nan
+    pseudo_homophily: float = math.nan
+
+
+class StreamedJudge(Judge):
+    """Scores an epoch by a sample of nodes; what concerns edges comes with the step."""
+
+    def record(self, step: Step, epoch: int, seconds: float) -> Epoch:
+        """The record of an epoch."""
+        assert isinstance(step, StreamedStep)
+        record = super().record(step, epoch, seconds)
+        record.edges_kept, record.homophily = step.pairs, step.homophily
+        record.pseudo_homophily = step.pseudo_homophily
+        return record
+
+
+class RowScores:
+    """Logits of nodes by number, computed when they are asked for: ``scores[nodes]`` is an array [n, C]."""
+
+    def __init__(self, scores: Callable[[np.ndarray], np.ndarray], shape: tuple[int, int]):
+        self.scores, self.shape = scores, shape
+
+    def __getitem__(self, nodes: Any) -> np.ndarray:
+        return self.scores(np.arange(self.shape[0])[nodes] if isinstance(nodes, slice) else np.asarray(nodes))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[:].astype(dtype) if dtype else self[:]
+
+
+class StreamedTraining(BilevelTraining):
+    """Algorithm 1 in a stream over the edges; see the table above for what differs.
+
+    An epoch takes ``train.max_batches`` batches from where the last one stopped, or what is left of a pass over all
+    pairs if that is 0. In the first ``train.warmup_epochs`` epochs every edge is used.
+
+    Processes started by torchrun read the same stream of edges and share the pairs of every batch, so that a position
+    means the same to any number of them. Each makes the sketches for itself.
+
+    Args:
+        graph: the problem, on disk or in memory.
+        config: all settings of the run.
+        settings: those of pair training, if the run's are of another class.
+        best: what keeps the best epoch; by validation score or loss if left out.
+
+    Attributes:
+        sketches, trust: of nodes and edges, made when training begins, and again when it is resumed.
+        teacher: gives probabilities for nodes; both ends of every pair are then trained towards them, too.
+        position: of the next batch.
+    """
+
+    streams: ClassVar[bool] = True
+    counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "position_numbers")
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: RunConfig,
+        settings: ContrastConfig | None = None,
+        best: BestEpoch | None = None,
+    ):
+        found = settings or config
+        assert isinstance(found, ContrastConfig)
+        self.settings = found
+        Training.__init__(self, graph, config, best)
+        self._share_work()
+        if self.settings.sparsifier.name not in SPARSIFIERS:
+            raise GsscError(
+                f"streamed training has no sparsifier {self.settings.sparsifier.name}: use one of "
+                f"{', '.join(SPARSIFIERS)} (--sparsifier), or more memory (--train.memory)"
+            )
+        self.device = usable_device(self.settings.train.device)
+        self.mixed = is_mixed(self.settings.train.mixed_precision, self.device)
+        self.plain = self.mixed or self.device.type != "cpu"
+        self.phase = "sketch"
+        self.position = Position()
+        self.class_weight = None
+        self.sketches: Sketches | None = None
+        self.trust: StreamedTrust | None = None
+        self.teacher: Teacher | None = None
+        with computing(self.settings.train.threads):
+            self._build()
+
+    def _build(self) -> None:
+        graph, config = self.graph, self.settings
+        self.hidden = None
+        if graph.setting != "transductive" and len(graph.test):
+            self.hidden = np.zeros(graph.num_nodes, dtype=bool)
+            self.hidden[graph.test] = True
+        self.table = FeatureTable(graph.features, config.train.normalize, self.device if self.plain else None)
+        self.scaling = self.table.scaling
+        self.labels = training_labels(graph)
+        self.batches = EdgeBatches(
+            self.table,
+            self.labels,
+            config.train.batch_size,
+            config.objective.negatives,
+            config.train.max_batches,
+            self.processes,
+        )
+        self.stream = EdgeStream(graph.edges, config.train.batch_size, config.train.seed, hidden=self.hidden)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.train.seed)
+            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.own_rng, self.plain)
+        self.model.to(self.device)
+        self.shared = SharedModel(self.model, self.processes)
+        self.averaged = AveragedModel(self.model, config.train.average)
+        self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
+        self._choose_judged()
+
+    def _choose_judged(self) -> None:
+        """The nodes that judge epochs: a sample of each part of the split, drawn once."""
+        graph, rng = self.graph, np.random.default_rng([self.settings.train.seed, 13])
+        parts = [
+            part if len(part) <= JUDGED else np.sort(rng.choice(part, JUDGED, replace=False))
+            for part in (graph.train, graph.val, graph.test)
+        ]
+        self.judged = np.unique(np.concatenate(parts))
+        train, val, test = (np.searchsorted(self.judged, part) for part in parts)
+        no_edges = np.empty((2, 0), dtype=np.int64)
+        self.judge = StreamedJudge(self.task, graph.labels[self.judged], no_edges, train, val, test)
+
+    @property
+    def position_numbers(self) -> list[int]:
+        """The position as checkpoints hold it."""
+        return list(astuple(self.position))
+
+    @position_numbers.setter
+    def position_numbers(self, numbers: list[int]) -> None:
+        self.position = Position(*numbers)
+
+    # Algorithm 1, streamed --------------------------------------------------------------------------------------
+
+    def steps(self) -> Iterator[Step]:
+        """Sketches and trust, then epochs of pairs; from wherever the run stands."""
+        self.prepare()
+        self.phase = "pairs"
+        last = self.settings.train.warmup_epochs + self.settings.train.epochs
+        while self.epoch < last and not self.best.patience_is_over():
+            yield self.train_epoch()
+
+    def prepare(self) -> None:
+        """Make the sketches and weigh the evidence, if not done yet: one pass over features, two over edges."""
+        if self.sketches is not None:
+            return
+        seed = self.settings.train.seed
+        self.sketches = Sketches.of(self.graph.features, self.graph.edges, seed, hidden=self.hidden)
+        if self.settings.sparsifier.name == "evidence":
+            self.trust = StreamedTrust.fitted(self.sketches, self.sampled_edges(seed), self.dense_rows, seed)
+        self.class_weight = self._degree_class_weight()
+
+    def train_epoch(self) -> StreamedStep:
+        """The next batches, a step on class centres, and what the judged nodes are predicted as."""
+        counted = np.zeros(5)  # pairs, pairs with two known labels, of these alike; predicted alike; steps
+
+        def count(batch: StreamedBatch, out: PairLogits, smoothness: Tensor) -> None:
+            self.position = batch.next
+            counted[:4] += (len(batch), *self._agreement(batch), self._predicted_agreement(out))
+
+        sparsify = self.epoch >= self.settings.train.warmup_epochs
+        means = self.descend_on(self.epoch_batches(sparsify), self.class_weight, count)
+        means["center_loss"] = self.update_centers()
+        release_pages(self.graph.features, self.graph.edges)
+        counted = self.processes.count * self.processes.mean(counted)
+        return StreamedStep(
+            "pairs",
+            self.predict(self.judged),
+            np.empty(0, dtype=np.int64),
+            means,
+            int(counted[0]),
+            counted[2] / counted[1] if counted[1] else math.nan,
+            counted[3] / counted[0] if counted[0] else math.nan,
+        )
+
+    def epoch_batches(self, sparsify: bool) -> Iterator[StreamedBatch]:
+        """The batches of one epoch, made by a thread ahead of their use."""
+        most = self.settings.train.max_batches
+        drawn = islice(self.stream.endless(self.position), most) if most else self.stream.batches(self.position)
+        made = (self.made_batch(pairs, sparsify) for pairs in drawn)
+        return prefetched(batch for batch in made if batch is not None)
+
+    def made_batch(self, drawn: PairBatch, sparsify: bool) -> StreamedBatch | None:
+        """A batch with its feature rows, without the pairs that the evidence rules out; None if fewer than two stay."""
+        batch = self.batches.batch(drawn.pairs, drawn.index, drawn.rng)
+        ends = drawn.pairs[:, batch.index]
+        found = StreamedBatch(**_fields(batch), ends=ends, next=drawn.next)
+        if sparsify and self.trust is not None:
+            rows = batch.rows
+            assert isinstance(rows, Tensor)
+            first, second = (rows[end].cpu().numpy() for end in (batch.source, batch.target))
+            kept = np.flatnonzero(drawn.rng.random(len(batch)) < self.trust.keep(ends, first, second))
+            if len(kept) < 2 and self.processes.count == 1:
+                return None
+            kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
+            found = _some_pairs(found, kept)
+        if self.teacher is not None:
+            nodes, place = np.unique(found.ends, return_inverse=True)
+            soft = torch.from_numpy(self.teacher(nodes)).float().to(self.device)
+            found.soft = soft[torch.from_numpy(place.reshape(found.ends.shape))]
+        release_pages(self.graph.features)
+        return found
+
+    def sampled_edges(self, seed: int) -> np.ndarray:
+        """Some edges that training may see, in blocks from all over the graph, [2, n]."""
+        wanted = -(-SAMPLED_EDGES // self.stream.block)
+        pairs = self.stream._read(EdgeStream(self.graph.edges, 1, seed)._order(2**31)[:wanted])
+        return pairs[:, : pairs.shape[1] // 2]
+
+    def _degree_class_weight(self) -> Tensor | None:
+        """Labelled nodes over labelled endpoints of each class, as in memory, with degrees for a count of endpoints."""
+        if self.settings.objective.class_weights != "endpoints" or not self.task.has_classes:
+            return None
+        assert self.sketches is not None
+        train, width = self.graph.train, self.task.width
+        labels, degree = self.labels[torch.from_numpy(train)], torch.from_numpy(2 * self.sketches.degree[train])
+        ends = torch.bincount(labels, weights=degree, minlength=width)
+        return losses.balanced_weights(torch.bincount(labels, minlength=width), ends)
+
+    def _agreement(self, batch: StreamedBatch) -> tuple[int, int]:
+        """Pairs whose true labels are both known, and those of them with equal ones; for the record only."""
+        if not self.task.has_classes:
+            return 0, 0
+        first, second = self.graph.labels[batch.ends]
+        known = (first >= 0) & (second >= 0)
+        return int(known.sum()), int((known & (first == second)).sum())
+
+    def _predicted_agreement(self, out: PairLogits) -> float:
+        logits = out.endpoints.detach().flatten(0, 1).cpu()
+        count = len(logits) // 2
+        return float(self.task.agreement(logits, torch.arange(count), torch.arange(count, 2 * count)).sum())
+
+    # Prediction, state and result -------------------------------------------------------------------------------
+
+    def dense_rows(self, nodes: np.ndarray) -> np.ndarray:
+        """Scaled feature rows of nodes, [n, d]."""
+        rows = self.table.rows(nodes)
+        assert isinstance(rows, Tensor)
+        return rows.cpu().numpy()
+
+    @torch.no_grad()
+    def predict(self, nodes: np.ndarray) -> Tensor:
+        """y of some nodes, [n, C]."""
+        model = self.averaged.model.eval()
+        found = []
+        for start in range(0, len(nodes), ROWS_AT_A_TIME):
+            found.append(model(self.table.rows(nodes[start : start + ROWS_AT_A_TIME])).cpu())
+            release_pages(self.graph.features)
+        return torch.cat(found) if found else torch.empty(0, self.task.width)
+
+    def components(self) -> dict[str, Any]:
+        """The model, its running average and the optimiser; sketches are made again."""
+        return {"model": self.model, "averaged": self.averaged, "optimizer": self.optimizer}
+
+    def kept_weights(self) -> State:
+        """The weights that predict."""
+        return {"model": self.averaged.model.state_dict()}
+
+    def restore_best(self, weights: State) -> None:
+        """Put the kept weights in place."""
+        self.averaged.model.load_state_dict(weights["model"])
+
+    def outcome(self) -> Outcome:
+        """How it went; the test score is of at most 200,000 test nodes, edges kept are counted on a sample."""
+        started = time.perf_counter()
+        graph, kept = self.graph, self.kept()
+        rng = np.random.default_rng([self.settings.train.seed, 14])
+        test = graph.test if len(graph.test) <= TESTED else np.sort(rng.choice(graph.test, TESTED, replace=False))
+        kept.test_score = self.task.score(self.predict(test).numpy(), graph.labels[test])
+        trust, total = self.edge_trust()[1], self._edges_total()
+        self.seconds += time.perf_counter() - started
+        scores: Any = RowScores(lambda nodes: self.predict(nodes).numpy(), (graph.num_nodes, self.task.width))
+        return Outcome(kept, scores, self.seconds, self.epoch, round(float((trust > 0.5).mean()) * total), total)
+
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """Some of the edges, at most about 100,000 from all over the graph, and the keep probability of each."""
+        self.prepare()
+        edges = self.sampled_edges(self.settings.train.seed + 1)
+        if self.trust is None or edges.shape[1] == 0:
+            return edges, np.ones(edges.shape[1], dtype=np.float32)
+        return edges, self.trust.keep_of(edges, self.dense_rows)
+
+    def _edges_total(self) -> int:
+        self.prepare()
+        assert self.sketches is not None
+        return int(self.sketches.degree.sum(dtype=np.int64)) // 2
+
+
+def _fields(batch: EdgeBatch) -> dict[str, Any]:
+    return {entry.name: getattr(batch, entry.name) for entry in fields(EdgeBatch)}
+
+
+def _some_pairs(batch: StreamedBatch, kept: np.ndarray) -> StreamedBatch:
+    """The batch with some of its pairs."""
+    chosen = torch.from_numpy(kept).to(batch.source.device)
+    return StreamedBatch(
+        rows=batch.rows,
+        source=batch.source[chosen],
+        target=batch.target[chosen],
+        negative=None if batch.negative is None else batch.negative[chosen],
+        negatives_in_batch=batch.negatives_in_batch,
+        labels=batch.labels[:, chosen],
+        index=batch.index[kept],
+        ends=batch.ends[:, kept],
+        next=batch.next,
+    )

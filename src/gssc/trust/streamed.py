@@ -1,0 +1,224 @@
+"""Trust in edges of a graph on disk: short rows of every node, added up over neighbours in a stream over the edges.
+
+The sketches are all that is kept per node, a few hundred bytes; nothing is kept per edge. The evidence of an edge is
+computed when the edge is read: the cosine of its two feature rows, and the cosine of what surrounds its two ends, each
+end left out of the other's surroundings, as :class:`gssc.trust.pairs.PairEvidence` does in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from gssc.data.disk import release_pages
+from gssc.trust.edges import FEWEST_FITTED, LEAST, noise_share
+from gssc.trust.logistic import fit_logistic, log_odds
+from gssc.trust.sketch import WIDTH, folding, unit_rows
+
+SKETCH_WIDTH = 32
+ROWS_SAMPLED = 10_000  # that the directions of sketches are found from
+EDGES_AT_A_TIME = 1 << 16
+ROWS_AT_A_TIME = 8192
+PAIRS_AT_A_TIME = 2048
+FITTED = 20_000  # edges, and as many random pairs, that the evidence is weighed by
+RELEASE_EVERY = 1 << 26  # bytes read from a mapped file after which its pages are given back
+
+
+class Sketches:
+    """Short rows of every node: its own, the mean around it, and the mean around its neighbours.
+
+    Args:
+        own: unit feature rows by their main directions, [N, k] float16.
+        around: mean of :attr:`own` over the node and its neighbours, [N, k] float16.
+        beyond: mean of :attr:`around` over the node and its neighbours, [N, k] float16.
+        degree: number of neighbours, [N] int32.
+    """
+
+    def __init__(self, own: np.ndarray, around: np.ndarray, beyond: np.ndarray, degree: np.ndarray):
+        self.own, self.around, self.beyond, self.degree = own, around, beyond, degree
+
+    @classmethod
+    def of(
+        cls,
+        features: Any,
+        edges: np.ndarray,
+        seed: int = 0,
+        width: int = SKETCH_WIDTH,
+        hidden: np.ndarray | None = None,
+        on_part: Callable[[str, int], None] | None = None,
+    ) -> Sketches:
+        """Make the sketches of a graph in one pass over its features and two over its edges.
+
+        Args:
+            features: [N, d], dense or memory-mapped.
+            edges: undirected edges, each once, [2, E].
+            seed: of the rows that directions are found from.
+            width: columns of a sketch, at most.
+            hidden: nodes whose edges are left out, [N] booleans.
+            on_part: called with what was read and how much of it.
+        """
+        tell = on_part or (lambda what, done: None)
+        own = feature_sketch(features, width, seed, tell)
+        degree = np.zeros(len(own), dtype=np.int32)
+        around = _mean_around(own, edges, degree, hidden, count=True, tell=tell)
+        beyond = _mean_around(around, edges, degree, hidden, count=False, tell=tell)
+        return cls(own, around, beyond, degree)
+
+    def rows(self, nodes: np.ndarray) -> np.ndarray:
+        """All three sketches of some nodes side by side, each scaled to length one, float32 [n, 3 k]."""
+        return np.hstack([unit_rows(part[nodes].astype(np.float32)) for part in (self.own, self.around, self.beyond)])
+
+    def around_cosine(self, pairs: np.ndarray, are_edges: bool) -> np.ndarray:
+        """Cosine of what surrounds the two nodes of each pair [2, P], without the one in the other's surroundings."""
+        sums = [
+            self.around[nodes].astype(np.float32) * (self.degree[nodes] + 1)[:, None].astype(np.float32)
+            for nodes in pairs
+        ]
+        if are_edges:
+            sums = [mine - self.own[other].astype(np.float32) for mine, other in zip(sums, pairs[::-1], strict=True)]
+        return np.asarray(np.einsum("ij,ij->i", unit_rows(sums[0]), unit_rows(sums[1])))
+
+
+def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, int], None]) -> np.ndarray:
+    """Unit feature rows by their main directions, found from a sample of them, float16 [N, width]."""
+    count, columns = features.shape
+    fold = None if columns <= WIDTH else folding(columns, WIDTH, seed)
+    rng = np.random.default_rng([seed, 11])
+    sample = np.sort(rng.choice(count, min(count, ROWS_SAMPLED), replace=False))
+
+    def short(rows: Any) -> np.ndarray:
+        unit = unit_rows(np.asarray(rows, dtype=np.float32))
+        return np.asarray(unit if fold is None else unit @ fold, dtype=np.float32)
+
+    rows = short(features[sample])
+    middle = rows.mean(axis=0)
+    _, directions = np.linalg.eigh(np.cov((rows - middle).T.astype(np.float64)).reshape(rows.shape[1], -1))
+    directions = directions[:, ::-1][:, :width].astype(np.float32)
+    sketch = np.empty((count, directions.shape[1]), dtype=np.float16)
+    read = 0
+    for start in range(0, count, ROWS_AT_A_TIME):
+        block = features[start : start + ROWS_AT_A_TIME]
+        sketch[start : start + ROWS_AT_A_TIME] = (short(block) - middle) @ directions
+        read += block.nbytes
+        if read > RELEASE_EVERY:
+            release_pages(features)
+            read = 0
+        tell("rows", min(count, start + ROWS_AT_A_TIME))
+    return sketch
+
+
+def _mean_around(
+    rows: np.ndarray,
+    edges: np.ndarray,
+    degree: np.ndarray,
+    hidden: np.ndarray | None,
+    count: bool,
+    tell: Callable[[str, int], None],
+) -> np.ndarray:
+    """Mean of rows over each node and its neighbours, float16; counts neighbours on the way if asked to."""
+    values = torch.from_numpy(rows)
+    sums = values.float()
+    total, counts = edges.shape[1], torch.from_numpy(degree)
+    for start in range(0, total, EDGES_AT_A_TIME):
+        block = np.asarray(edges[:, start : start + EDGES_AT_A_TIME]).astype(np.int64)
+        if hidden is not None:
+            block = block[:, ~hidden[block].any(axis=0)]
+        first, second = torch.from_numpy(block)
+        sums.index_add_(0, first, values[second].float())
+        sums.index_add_(0, second, values[first].float())
+        if count:
+            ones = torch.ones(len(first), dtype=torch.int32)
+            counts.index_add_(0, first, ones).index_add_(0, second, ones)
+        if start % (64 * EDGES_AT_A_TIME) == 0:
+            release_pages(edges)
+        tell("edges", min(total, start + EDGES_AT_A_TIME))
+    release_pages(edges)
+    means = np.empty_like(rows)
+    for start in range(0, len(rows), 1 << 18):
+        part = slice(start, start + (1 << 18))
+        means[part] = sums[part].numpy() / (degree[part] + 1)[:, None]
+    return means
+
+
+@dataclass
+class StreamedTrust:
+    """Keep probability of any pair of nodes, from its feature rows and sketches.
+
+    Args:
+        sketches: of all nodes.
+        middle, scale: of the two measures.
+        weights: of the logistic regression that tells edges from random pairs, [3].
+        noise_share: estimated share of random pairs among the edges; 0 keeps every edge.
+    """
+
+    sketches: Sketches
+    middle: np.ndarray
+    scale: np.ndarray
+    weights: np.ndarray
+    noise_share: float
+
+    @classmethod
+    def fitted(
+        cls, sketches: Sketches, edges: np.ndarray, rows: Callable[[np.ndarray], np.ndarray], seed: int = 0
+    ) -> StreamedTrust:
+        """Weigh the evidence by a sample of edges and as many random pairs; see :func:`gssc.trust.edges.edge_trust`.
+
+        Args:
+            sketches: of all nodes.
+            edges: undirected edges that may be seen, [2, n]; at most 20,000 of them count.
+            rows: gives the feature rows of nodes.
+            seed: of the sample and the random pairs.
+        """
+        rng = np.random.default_rng([seed, 12])
+        nothing = cls(sketches, np.zeros(2), np.ones(2), np.zeros(3), 0.0)
+        if edges.shape[1] > FITTED:
+            edges = edges[:, np.sort(rng.choice(edges.shape[1], FITTED, replace=False))]
+        others = rng.integers(0, len(sketches.own), (2, edges.shape[1]))
+        others = others[:, others[0] != others[1]]
+        if min(edges.shape[1], others.shape[1]) < FEWEST_FITTED:
+            return nothing
+        measured = [nothing.measured(pairs, rows, kind) for pairs, kind in ((edges, True), (others, False))]
+        both = np.concatenate(measured)
+        spread = both.std(axis=0)
+        middle, scale = both.mean(axis=0), np.where(spread > 0, spread, 1)
+        targets = np.repeat([1.0, 0.0], [len(part) for part in measured])
+        weights = fit_logistic((both - middle) / scale, targets)
+        weights[0] -= np.log(len(measured[0]) / len(measured[1]))
+        odds, null = (log_odds((part - middle) / scale, weights) for part in measured)
+        return cls(sketches, middle, scale, weights, noise_share(odds, null))
+
+    def measured(self, pairs: np.ndarray, rows: Callable[[np.ndarray], np.ndarray], are_edges: bool) -> np.ndarray:
+        """The measures of pairs [2, P] whose feature rows are read for the purpose, [P, 2]."""
+        found = []
+        for start in range(0, pairs.shape[1], PAIRS_AT_A_TIME):
+            part = pairs[:, start : start + PAIRS_AT_A_TIME]
+            found.append(self.measure(part, *_unit_rows_of(part, rows), are_edges))
+        return np.concatenate(found)
+
+    def measure(self, pairs: np.ndarray, first: np.ndarray, second: np.ndarray, are_edges: bool) -> np.ndarray:
+        """The measures of pairs [2, P] with unit feature rows [P, d] of their ends, [P, 2]."""
+        products = np.einsum("ij,ij->i", first, second)
+        return np.stack([products, self.sketches.around_cosine(pairs, are_edges)], axis=1).astype(np.float64)
+
+    def keep(self, edges: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Probability that each edge [2, P] is no random pair, from the feature rows [P, d] of its ends, [P]."""
+        return self._keep(self.measure(edges, unit_rows(first), unit_rows(second), are_edges=True))
+
+    def keep_of(self, edges: np.ndarray, rows: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """The same for edges whose feature rows are read for the purpose."""
+        return self._keep(self.measured(edges, rows, are_edges=True))
+
+    def _keep(self, measured: np.ndarray) -> np.ndarray:
+        odds = log_odds((measured - self.middle) / self.scale, self.weights)
+        return np.clip(1 - self.noise_share * np.exp(np.clip(-odds, -50, 50)), LEAST, 1).astype(np.float32)
+
+
+def _unit_rows_of(pairs: np.ndarray, rows: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Unit feature rows of both ends; every node is read once, in the order of the file."""
+    nodes, place = np.unique(pairs, return_inverse=True)
+    unit, place = unit_rows(rows(nodes)), place.reshape(pairs.shape)
+    return unit[place[0]], unit[place[1]]

@@ -1,0 +1,263 @@
+"""Graphs on disk: built from every source alike, opened without reading, resumed after a kill, damaged and refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gssc.cli.main import main
+from gssc.data import csbm
+from gssc.data.build import build_graph
+from gssc.data.checks import clean_edges
+from gssc.data.disk import check_digests, open_graph, recorded_digest
+from gssc.data.edge_sort import BUCKETS, EdgeSort
+from gssc.data.sources import CsbmSource, GraphSource, NpzSource
+from gssc.data.table_source import TableSource
+from gssc.data.tables import import_tables
+from gssc.errors import GsscError
+from gssc.graph import Graph
+
+GRAPH = csbm(nodes=120, degree=5, features=4, classes=3, per_class=5)
+FIELDS = ("features", "edges", "labels", "train", "val", "test", "edge_weight")
+
+
+def same(one: Graph, other: Graph, fields: tuple[str, ...] = FIELDS) -> bool:
+    def equal(name: str) -> bool:
+        first, second = getattr(one, name), getattr(other, name)
+        return (first is None and second is None) or np.array_equal(first, second)
+
+    return all(map(equal, fields))
+
+
+def built(folder: Path, source: Any = None, **options: Any) -> Path:
+    build_graph(source or GraphSource(GRAPH), folder / "g.graph", **options)
+    return folder / "g.graph"
+
+
+def test_a_built_graph_is_the_graph_it_was_built_from(tmp_path: Path) -> None:
+    graph = Graph.load(built(tmp_path))
+    assert graph.on_disk
+    assert isinstance(graph.features, np.memmap)
+    assert graph.edges.dtype == np.int32
+    assert same(graph, GRAPH)
+    assert same(graph.in_memory(), GRAPH)
+    assert graph.in_memory().edges.dtype == np.int64
+    assert graph.with_(split="other").on_disk
+
+
+def test_a_build_from_npz_reads_it_in_a_stream(tmp_path: Path) -> None:
+    weighted = GRAPH.with_(edges=GRAPH.edges, edge_weight=np.linspace(0.5, 2, GRAPH.num_edges))
+    weighted.save(tmp_path / "mine.npz")
+    graph = Graph.load(built(tmp_path, NpzSource(tmp_path / "mine.npz")))
+    assert same(graph, weighted)
+    assert graph.name == "csbm"
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_are_built_as_they_are_imported(tmp_path: Path, kind: str, named: bool) -> None:
+    def name(node: int) -> Any:
+        return f"n{node}" if named else 10 * node
+
+    labels = np.where(np.arange(120) % 7 == 0, "", np.array(list("abc"))[GRAPH.labels])
+    nodes = [["id", "x", "y", "label"], *([name(i), *GRAPH.features[i, :2].tolist(), labels[i]] for i in range(120))]
+    both = np.concatenate([GRAPH.edges, GRAPH.edges[::-1, :9], GRAPH.edges[:, :4]], axis=1).T.tolist()
+    edges = [["source", "target"], *([name(u), name(v)] for u, v in both)]
+    for table, rows in (("nodes", nodes), ("edges", edges)):
+        write_table(tmp_path / f"{table}.{kind}", rows)
+    paths = tmp_path / f"nodes.{kind}", tmp_path / f"edges.{kind}"
+    imported, graph = import_tables(*paths), Graph.load(built(tmp_path, TableSource(*paths)))
+    assert same(graph, imported, (*FIELDS, "node_ids"))
+    for field in ("class_names", "feature_names", "cleaning", "split", "name"):
+        assert getattr(graph, field) == getattr(imported, field), field
+
+
+def write_table(path: Path, rows: list[list[Any]]) -> None:
+    if path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+        return
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    names, *cells = rows
+    pq.write_table(pa.table([list(column) for column in zip(*cells, strict=True)], names=names), path)
+
+
+def test_an_edge_to_an_unknown_node_is_named(tmp_path: Path) -> None:
+    write_table(tmp_path / "n.csv", [["id", "x"], [1, 0.5], [2, 0.5]])
+    write_table(tmp_path / "e.csv", [["source", "target"], [1, 2], [2, 3]])
+    with pytest.raises(GsscError, match=r"e\.csv:3: the edge names node '3'"):
+        built(tmp_path, TableSource(tmp_path / "n.csv", tmp_path / "e.csv"))
+
+
+def test_csbm_is_drawn_with_its_homophily_and_signal(tmp_path: Path) -> None:
+    source = CsbmSource(nodes=3000, num_edges=20_000, classes=4, homophily=0.7, signal=5, features=8, val=50, test=50)
+    graph = Graph.load(built(tmp_path, source, dtype="float16"))
+    assert graph.features.dtype == np.float16
+    assert 19_000 < graph.num_edges <= 20_000
+    assert abs(graph.homophily() - 0.7) < 0.02
+    means = np.stack([np.asarray(graph.features[graph.labels == c], np.float32).mean(0) for c in range(4)])
+    assert np.allclose(np.linalg.norm(means, axis=1), 5, atol=0.3)
+    assert [len(part) for part in (graph.train, graph.val, graph.test)] == [80, 50, 50]
+
+
+# Sorting -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most_records", [7, 10_000])
+def test_sorting_on_disk_gives_what_sorting_in_memory_gives(tmp_path: Path, most_records: int) -> None:
+    rng = np.random.default_rng(0)
+    listed, weights = rng.integers(0, 40, (2, 500)), rng.random(500).astype(np.float32)
+    expected, expected_weights, cleaning = clean_edges(listed, 40, weights)
+    sort = EdgeSort(tmp_path, 40, weighted=True, most_records=most_records)
+    for start in range(0, 500, 100):
+        sort.add(listed[:, start : start + 100], weights[start : start + 100])
+    counts = [sort.sort_bucket(number) for number in range(BUCKETS)]
+    parts = [part for number in range(BUCKETS) for part in sort.sorted_edges(number)]
+    assert np.array_equal(np.concatenate([edges for edges, _ in parts], axis=1), expected)
+    assert np.array_equal(np.concatenate([weight for _, weight in parts]), expected_weights)  # type: ignore[type-var]
+    assert sort.cleaning(counts) == cleaning
+
+
+# Kills and damage ----------------------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("stage", ["rows", "edges", "buckets", "digests"])
+def test_a_killed_build_goes_on_to_the_same_files(tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gssc.data.sources.ROWS", 100)
+    monkeypatch.setattr("gssc.data.sources.EDGES", 300)
+    monkeypatch.setattr("gssc.data.build.ROWS_BETWEEN_STATES", 100)
+    source = CsbmSource(nodes=500, num_edges=1500, features=3, val=10, test=10)
+    whole = build_graph(source, tmp_path / "whole.graph")
+    calls: list[str] = []
+
+    def kill(now: str, done: int) -> None:
+        calls.append(now)
+        if calls.count(stage) == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        build_graph(source, tmp_path / "g.graph", on_progress=kill)
+    assert not (tmp_path / "g.graph").exists()
+    seen: list[str] = []
+    resumed = build_graph(source, tmp_path / "g.graph", on_progress=lambda now, done: seen.append(now))
+    assert resumed == whole
+    assert seen.count(stage) < 64 - 2 if stage == "buckets" else seen.count("rows") + calls.count("rows") <= 6
+    assert {item.name for item in (tmp_path / "g.graph").iterdir()} == {"graph.json", *resumed["files"]}
+    assert not (tmp_path / ".g.graph.building").exists()
+
+
+def test_another_source_starts_over(tmp_path: Path) -> None:
+    def kill(now: str, done: int) -> None:
+        if now == "buckets":
+            raise Killed
+
+    with pytest.raises(Killed):
+        build_graph(GraphSource(GRAPH), tmp_path / "g.graph", on_progress=kill)
+    other = CsbmSource(nodes=200, num_edges=400, features=3, val=10, test=10)
+    build_graph(other, tmp_path / "g.graph")
+    assert Graph.load(tmp_path / "g.graph").num_nodes == 200
+
+
+def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "g.graph").mkdir()
+    with pytest.raises(GsscError, match="no graph"):
+        built(tmp_path)
+    (tmp_path / "g.graph").rmdir()
+    built(tmp_path)
+    with pytest.raises(GsscError, match="--overwrite"):
+        built(tmp_path)
+    built(tmp_path, CsbmSource(nodes=200, num_edges=400, features=3, val=10, test=10), overwrite=True)
+    assert Graph.load(tmp_path / "g.graph").num_nodes == 200
+
+
+def damaged(folder: Path) -> Iterator[tuple[str, str]]:
+    """Damage the folder in one way after the other; gives the damage and what the error must mention."""
+    path = folder / "edges.npy"
+    content = path.read_bytes()
+    path.write_bytes(content[:-8])
+    yield "cut short", "cut short"
+    path.unlink()
+    yield "missing", "missing"
+    path.write_bytes(content)
+    about = (folder / "graph.json").read_text()
+    (folder / "graph.json").write_text(about[: len(about) // 2])
+    yield "half a description", "not JSON"
+    (folder / "graph.json").write_text(json.dumps({"format": "other"}))
+    yield "another description", "does not describe a graph"
+    changed = json.loads(about)
+    changed["files"]["edges.npy"]["shape"] = [2, 1]
+    (folder / "graph.json").write_text(json.dumps(changed))
+    yield "another shape", "not what graph.json lists"
+
+
+def test_damage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = built(tmp_path)
+    for damage, mentioned in damaged(folder):
+        with pytest.raises(GsscError, match=mentioned):
+            open_graph(folder)
+        assert main(["data", "info", str(folder)]) != 0, damage
+        error = capsys.readouterr().err
+        assert mentioned in error.replace("\n", " "), damage
+        assert "Traceback" not in error
+
+
+def test_a_flipped_bit_is_found_by_its_digest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = built(tmp_path)
+    check_digests(folder)
+    path = folder / "features.npy"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
+    open_graph(folder)  # sizes are right
+    with pytest.raises(GsscError, match=r"features\.npy is damaged"):
+        check_digests(folder)
+    assert main(["data", "info", str(folder), "--check"]) != 0
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    large = Graph([[1.0], [1e5]], edges=[[0], [1]])
+    with pytest.raises(GsscError, match="float16 cannot hold: use --dtype float32"):
+        built(tmp_path, GraphSource(large), dtype="float16")
+    with pytest.raises(GsscError, match="float32 or float16"):
+        built(tmp_path, GraphSource(large), dtype="int8")
+
+
+def test_digests_are_known_without_reading(tmp_path: Path) -> None:
+    graph = Graph.load(built(tmp_path))
+    assert recorded_digest(graph.features) is not None
+    assert recorded_digest(np.zeros(3)) is None
+    assert recorded_digest(graph.features[:3]) is None
+
+
+# Command line --------------------------------------------------------------------------------------------------------
+
+
+def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "c.graph")
+    options = ["--nodes", "400", "--edges", "900", "--features", "3", "--val", "9", "--test", "9", "--out", out]
+    assert main(["data", "build", "csbm", *options, "--check"]) == 0
+    shown = capsys.readouterr()
+    assert "400" in shown.out
+    assert "rows 400" in shown.err
+    assert main(["data", "info", out]) == 0
+    assert "on disk" in capsys.readouterr().out
+    for wrong, mentioned in (
+        (["csbm", "--edges", "many", "--out", "x"], "number of edges"),
+        (["n.csv", "--out", "x"], "--edges"),
+        (["n.csv", "--edges", "e.csv", "--nodes", "3", "--out", "x"], "option of csbm"),
+        (["korra", "--out", "x"], "did you mean"),
+    ):
+        assert main(["data", "build", *wrong]) != 0
+        assert mentioned in capsys.readouterr().err
