@@ -42,10 +42,8 @@ def main() -> None:
             test, val = folds[number], folds[(number + 1) % FOLDS]
             train = np.setdiff1d(known, np.concatenate([val, test]))
             scores.append(held_out_score(text, molecules.with_(train=train, val=val, test=test)))
-        shown = " ".join(f"{100 * score:.1f}" for score in scores)
-        print(
-            f"{text}: {100 * np.mean(scores):.1f} (folds {shown}), {time.process_time() - started:.0f} CPU s", flush=True
-        )
+        shown, seconds = " ".join(f"{100 * score:.1f}" for score in scores), time.process_time() - started
+        print(f"{text}: {100 * np.mean(scores):.1f} (folds {shown}), {seconds:.0f} CPU s", flush=True)
 
 
 def scaffold_folds(molecules: MoleculeSet) -> tuple[np.ndarray, list[np.ndarray]]:
