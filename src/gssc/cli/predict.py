@@ -47,6 +47,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     parser.add_argument("--smiles-column", type=str, help="column of SMILES, for a model of molecules; default smiles")
+    parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows that hold no molecule; default skip")
 
 
 def run(args: Any) -> None:
