@@ -79,7 +79,7 @@ def linear_score(graph: Graph, seed: int) -> float:
     jury = Jury(known_labels(seen), seen.train, seen.val, seen.num_classes)
     keep = edge_trust(seen, seed).keep
     pool = Pool(jury, seen.edges, keep, seen.num_nodes)
-    for _ in Faculty(seen, keep, pool, False, seed).linear():
+    for _ in Faculty(seen, keep, pool, seed).linear():
         pass
     linear = [name for name in pool.best(len(pool.opinions)) if not name.startswith("runner-up")]
     if seen is not graph:

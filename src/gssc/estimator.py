@@ -38,7 +38,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.metrics import accuracy_score  # noqa: E402
 from sklearn.utils import check_random_state, compute_class_weight  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data  # noqa: E402
+from sklearn.utils.validation import (  # noqa: E402
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 
 class InputError(GsscError, ValueError):
@@ -106,7 +112,9 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, edge_index: Any = None, validation: Any = None) -> GSSCClassifier:
+    def fit(
+        self, X: Any, y: Any, edge_index: Any = None, validation: Any = None, sample_weight: Any = None
+    ) -> GSSCClassifier:
         """Learn from rows, the labels of some of them, and edges between them.
 
         Args:
@@ -117,6 +125,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
                 a DataFrame, its index names the rows. Left out, nearest neighbours are found.
             validation: row numbers, or a mask, of labelled rows that choose and calibrate and are not learned from.
                 Left out, cross-validation over all labels chooses.
+            sample_weight: weight of each row's label, [N], in learning and in choosing; all one if left out.
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -124,12 +133,21 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         warn_if_unknown_rows_are_scored()
         with _as_value_error():
             check_parameters(self.get_params(deep=False))
-            return self._fit(X, y, edge_index, names, validation)
+            return self._fit(X, y, edge_index, names, validation, weight)
 
-    def _fit(self, features: Any, y: np.ndarray, edge_index: Any, names: Any, validation: Any) -> GSSCClassifier:
+    def _fit(
+        self,
+        features: Any,
+        y: np.ndarray,
+        edge_index: Any,
+        names: Any,
+        validation: Any,
+        sample_weight: np.ndarray | None,
+    ) -> GSSCClassifier:
         rng = check_random_state(self.random_state)
         codes = self._learn_classes(y)
         scaling = scaling_of(features, self.normalize)
@@ -146,7 +164,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             self.edge_index_ = edges
         graph = self._graph(features[rows] if len(rows) < len(codes) else features, edges, weight, codes[rows])
         graph = self._split(graph, rows, len(codes), validation)
-        result = self._train(graph, self._settings(rng))
+        result = self._train(graph, self._settings(rng), None if sample_weight is None else sample_weight[rows])
         self._keep(result, rows, features, codes)
         return self
 
@@ -291,10 +309,10 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         config.check()
         return config
 
-    def _train(self, graph: Graph, config: Config) -> Result:
+    def _train(self, graph: Graph, config: Config, node_weight: np.ndarray | None) -> Result:
         config.train.class_weight = "balanced" if self._is_balanced else "none"
         weights = None if self._is_balanced else self._class_weight(graph.labels[graph.train])
-        training = LearnerTraining(graph, config, weights)
+        training = LearnerTraining(graph, config, weights, node_weight)
         with _progress(config.total_epochs if self.verbose else 0) as advance:
             return finished(training, lambda record: advance(record.epoch + 1))
 

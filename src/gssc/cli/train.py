@@ -36,6 +36,7 @@ examples:
   gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
   gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the data set
   gssc train cora --preset paper --out runs/paper    pair training as the paper describes it
+  gssc train --graph mine.npz --fast --out runs/fast         a linear model in seconds
   gssc train cora --model gcn --out runs/gcn         another model (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
   gssc train --out runs/cora --resume                continue after an interruption
@@ -47,6 +48,7 @@ place of the recipe, --config, options. The run folder keeps all of them in conf
 """
 STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 DEFAULTS_IN_ARGS = False
+FAST_MODEL = "ridge_student"  # what --fast is short for
 SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
@@ -77,6 +79,9 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument(
         "--preset", type=str, help=f"{', '.join(PRESETS)}: settings of model str_contrast, in place of the recipe"
     )
+    parser.add_argument(
+        "--fast", action="store_true", help=f"a linear model in seconds: short for --model {FAST_MODEL}"
+    )
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
     parser.add_argument("--track", type=str, help="also log to tensorboard, mlflow or both, separated by a comma")
     parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
@@ -95,8 +100,9 @@ def add_settings(parser: Any, arguments: Sequence[str]) -> None:
 def expanded(arguments: Sequence[str]) -> list[str]:
     """The arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file or YAML.
 
-    The same for ``--sparsifier NAME``.
+    The same for ``--sparsifier NAME``. ``--fast`` names the fast model.
     """
+    arguments = [f"--model.name={FAST_MODEL}" if argument == "--fast" else argument for argument in arguments]
     text = "\n".join(arguments)
     named = re.sub(r"^--(model|sparsifier)[=\n](\w+)$", r"--\1.name=\2", text, flags=re.MULTILINE)
     return named.split("\n") if arguments else []

@@ -28,13 +28,12 @@ class Faculty:
         graph: what training may see.
         keep: keep probability of each edge, [E].
         pool: where opinions go; its jury has the labels.
-        weighted: whether classes are weighed by the jury's class weights in the fits.
         seed: of trees and randomised decompositions.
     """
 
-    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, weighted: bool, seed: int):
+    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, seed: int):
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
-        self.weighted, self.seed = weighted, seed
+        self.seed = seed
         self.label_weight, self.label_noise = np.ones(graph.num_nodes, np.float32), 0.0
 
     def choose_scaling(self, wanted: str) -> tuple[str, str]:
@@ -147,7 +146,7 @@ class Faculty:
             if len(train) > MOST_LABELS:
                 train = np.random.default_rng([self.seed, 2]).choice(train, MOST_LABELS, replace=False)
             labels = self.jury.labels[train]
-            weight = self.jury.class_weight[labels] if self.weighted else None
+            weight = self.jury.label_weight(train) if self.jury.weighs else None
             if label_weight is not None:
                 weight = label_weight[train] * (1 if weight is None else weight)
             views += (fit(inputs, train, labels, weight),)

@@ -29,6 +29,7 @@ class Jury:
         val: nodes whose labels only judge.
         classes: number of classes.
         class_weight: weight of each class, [C]; all one if left out.
+        node_weight: weight of each node's label, [N]; all one if left out.
         rng: for the folds.
 
     Attributes:
@@ -43,10 +44,13 @@ class Jury:
         val: np.ndarray,
         classes: int,
         class_weight: np.ndarray | None = None,
+        node_weight: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
     ):
         self.labels, self.classes = labels, classes
+        self.weighs = class_weight is not None or node_weight is not None
         self.class_weight = np.ones(classes) if class_weight is None else np.asarray(class_weight, dtype=np.float64)
+        self.node_weight = np.ones(len(labels)) if node_weight is None else np.asarray(node_weight, dtype=np.float64)
         self.cross_validates = len(val) < ENOUGH
         self.views, self.judges = [train], [val]
         if self.cross_validates and len(train) > 1:
@@ -56,7 +60,13 @@ class Jury:
             self.judges = [*parts, val]
         self.corrects = False  # whether opinions are corrected, see decide_correction
         self.truth = labels[np.concatenate(self.judges)]
-        self.weight = self.class_weight[self.truth]
+        self.weight = self.label_weight(np.concatenate(self.judges))
+        if not self.weight.any():
+            self.weight = np.ones(len(self.truth))  # nothing to weigh by: all judge alike
+
+    def label_weight(self, nodes: np.ndarray) -> np.ndarray:
+        """Weight of the labels of nodes, by their classes and their own weights, [n]."""
+        return np.asarray(self.class_weight[self.labels[nodes]] * self.node_weight[nodes])
 
     def judged(self, views: tuple[np.ndarray, ...]) -> np.ndarray:
         """Probabilities of the judging nodes, each from the view that it judges, [n, C]."""
@@ -98,7 +108,9 @@ class Jury:
         if len(self.truth) < MANY or not 1 < self.classes <= MOST_CLASSES:
             return "no: too few held-out labels for the number of classes"
         usual = np.log(self.judged(self.tempered(views)) + TINY)[np.arange(len(self.truth)), self.truth]
-        gained, error = gain(self.judged(self._on_one_scale(views)), self.truth, usual, np.random.default_rng(0))
+        gained, error = gain(
+            self.judged(self._on_one_scale(views)), self.truth, usual, np.random.default_rng(0), self.weight
+        )
         self.corrects = gained > error
         verb = "yes" if self.corrects else "no"
         return f"{verb}: gains {gained:.3f} ± {error:.3f} of log-likelihood on labels it was not fitted to"
@@ -108,7 +120,7 @@ class Jury:
         if not self.corrects:
             return self.tempered(views)
         scaled = self._on_one_scale(views)
-        correction = fit_correction(self.judged(scaled), self.truth)
+        correction = fit_correction(self.judged(scaled), self.truth, self.weight)
         return tuple(corrected(logs, correction) for logs in scaled)
 
     def _on_one_scale(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:

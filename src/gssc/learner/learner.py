@@ -25,7 +25,7 @@ from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
 from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
-from gssc.trust.edges import edge_trust
+from gssc.trust.edges import edge_trust, weighed
 
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
@@ -50,6 +50,7 @@ class LearnerTraining(Training):
         graph: the problem, with one class per node.
         config: all settings.
         class_weight: weight of each class, [C], in place of what the settings say.
+        node_weight: weight of each node's label, [N]; all one if left out.
     """
 
     Settings = Config
@@ -61,7 +62,13 @@ class LearnerTraining(Training):
         *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices", "corrects"),
     )
 
-    def __init__(self, graph: Graph, config: Config, class_weight: np.ndarray | None = None):
+    def __init__(
+        self,
+        graph: Graph,
+        config: Config,
+        class_weight: np.ndarray | None = None,
+        node_weight: np.ndarray | None = None,
+    ):
         super().__init__(graph, config, BestStudent())
         if not self.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
@@ -75,13 +82,19 @@ class LearnerTraining(Training):
         self.unseen = graph.setting != "transductive"
         weights = self._balanced() if class_weight is None else class_weight
         self.jury = Jury(
-            known_labels(seen), seen.train, seen.val, seen.num_classes, weights, np.random.default_rng([seed, 1])
+            known_labels(seen),
+            seen.train,
+            seen.val,
+            seen.num_classes,
+            weights,
+            None if node_weight is None else node_weight[self.seen_nodes],
+            np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
-            self.trust = edge_trust(seen, seed)
+            self.trust = weighed(edge_trust(seen, seed), seen.edge_weight)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
-        self.faculty = Faculty(seen, self.trust.keep, self.pool, weights is not None, seed)
+        self.faculty = Faculty(seen, self.trust.keep, self.pool, seed)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
