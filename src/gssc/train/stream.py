@@ -267,7 +267,8 @@ class StreamedTraining(BilevelTraining):
             rows = batch.rows
             assert isinstance(rows, Tensor)
             first, second = (rows[end].cpu().numpy() for end in (batch.source, batch.target))
-            kept = np.flatnonzero(drawn.rng.random(len(batch)) < self.trust.keep(ends, first, second))
+            draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
+            kept = np.flatnonzero(draws < self.trust.keep(ends, first, second))
             if len(kept) < 2 and self.processes.count == 1:
                 return None
             kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
