@@ -18,6 +18,7 @@ SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bag
 UNIT_SCALE = (0.1, 3.0)  # the median and the greatest spread of columns that need no scaling
 LARGEST_UNIT_VALUE = 10.0
 ROWS_JUDGED = 10_000
+NUMBERS_JUDGED = 2**21  # of memory-mapped rows
 
 
 class SparseRows:
@@ -224,11 +225,16 @@ def column_spread(rows: Any) -> np.ndarray:
 
 
 def some_rows(features: Any) -> Any:
-    """Return at most 10,000 rows at equal distances, in memory; all of them if there are no more."""
-    count = features.shape[0]
-    if count <= ROWS_JUDGED:
+    """At most 10,000 rows at equal distances, in memory; all of them if there are no more.
+
+    Of wide memory-mapped rows there are fewer, so that they take a few megabytes.
+    """
+    count, most = features.shape[0], ROWS_JUDGED
+    if isinstance(features, np.memmap):
+        most = min(most, max(1000, NUMBERS_JUDGED // features.shape[1]))
+    if count <= most:
         return features
-    return features[np.linspace(0, count - 1, ROWS_JUDGED).astype(np.int64)]
+    return features[np.linspace(0, count - 1, most).astype(np.int64)]
 
 
 def row_normalized(features: Any) -> Any:

@@ -54,7 +54,7 @@ def test_another_graph_with_other_nodes_goes_without(graph, judge, make_run, tmp
     other.save(tmp_path / "other.npz")
     findings = audit_run(run, tmp_path / "other.npz")
     assert "keep_probability" not in findings.edges.evidence
-    assert "not its weights" in findings.notes[0]
+    assert "its own edges only" in findings.notes[0]
 
 
 def test_keep_probabilities_find_their_edges_in_any_order(graph: Graph, judge, make_run) -> None:

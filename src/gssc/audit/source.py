@@ -86,6 +86,8 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
         notes.append(f"{folder / 'edges.npz'} is missing: no keep probability for any edge")
     elif config.sparsifier.name == "none":
         notes.append("the run had no sparsifier: no keep probability for any edge")
+    elif config.sparsifier.name == "evidence":
+        notes.append("keep probabilities of the run follow from the same evidence as this audit: not counted again")
     else:
         trust = _trust(folder / "edges.npz", audited)
         if unseen := int(np.isnan(trust).sum()):

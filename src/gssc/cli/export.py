@@ -13,6 +13,7 @@ examples:
   gssc export runs/cora --format numpy --out serving      weights and one Python file that needs NumPy alone
   gssc export runs/cora --format torch --overwrite        an nn.Module and its weights
   gssc export runs/cora --format card                     the model card alone
+  gssc export runs/bbbp --format numpy                    a model of molecules: SMILES in, with NumPy and RDKit
 
 onnx needs the extra export, torch the extra train; the other formats need nothing more. Every folder has a
 MODEL_CARD.md with data, split, quality, calibration, intended use and limits, and how its files are used. Before a
@@ -31,8 +32,14 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> None:
     """Export, and show what was written."""
+    from gssc.cli.molecules import is_molecule_model
     from gssc.deploy.export import export_run
 
+    if is_molecule_model(args.run):
+        from gssc.molecules.export import export_molecules
+
+        show(export_molecules(args.run, args.format, args.out, args.overwrite))
+        return
     show(export_run(args.run, args.format, args.out, args.overwrite))
 
 

@@ -18,7 +18,7 @@ STEPS_PER_EPOCH = 10  # of a student in a run that is cut to a number of epochs
 
 @dataclass
 class TeachersConfig:
-    """Whose opinions the student learns from.
+    """Teachers, whose opinions the student learns from.
 
     Args:
         linear: closed-form teachers on rows, spread rows, and own and neighbours' rows.
@@ -47,7 +47,7 @@ class TeachersConfig:
 
 @dataclass
 class LearnerTrainConfig:
-    """What every training has.
+    """Training.
 
     Args:
         normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,

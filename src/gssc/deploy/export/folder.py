@@ -32,6 +32,9 @@ OWN_FILES = {
     "model.safetensors",
     "predict.py",
     "model.py",
+    "model.npz",
+    "fields.py",
+    "environments.py",
     "__pycache__",
 }
 TOLERANCE = 1e-5
