@@ -242,8 +242,11 @@ class LearnerTraining(Training):
     # Students ---------------------------------------------------------------------------------------------------
 
     def _rounds(self) -> int:
-        """One round where labels are too few to judge students by."""
-        return 1 if self.jury.cross_validates else max(1, self.config.teachers.rounds)
+        """One round where labels are too few to judge students by, or where the rows that judge must stay unseen.
+
+        A student of one round that learned from those rows would tell its successors about them.
+        """
+        return 1 if self.jury.cross_validates or self.unseen else max(1, self.config.teachers.rounds)
 
     def _variants(self) -> dict[str, StudentSettings]:
         """Students that suit different data; held-out labels choose."""
