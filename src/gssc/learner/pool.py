@@ -99,7 +99,7 @@ class Pool:
         least = leading - NEAR * max(self.jury.standard_error(leading), 1 / max(len(self.jury.truth), 1))
         chosen: dict[str, str] = {}
         for name in best:
-            if self.jury.score(self.opinions[name]) >= least:
+            if not self.jury.score(self.opinions[name]) < least:  # without judging labels both are NaN
                 chosen.setdefault(family(name), name)
         return list(chosen.values())[:count]
 

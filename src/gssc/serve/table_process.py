@@ -31,7 +31,7 @@ class TableShape:
 
     Args:
         width: number of features.
-        feature_names: names of the columns, if the model knows them.
+        feature_names: names of the columns, if the model has them.
         max_rows: rows of a table.
         max_values: numbers of a table, and characters of its ids.
         max_memory: bytes the process may take beyond what it has at the start; 0 is no bound.
