@@ -81,9 +81,14 @@ class Result:
         return self.outcome.kept
 
     @property
+    def choices(self) -> dict[str, str]:
+        """What the training decided where settings leave it open, each with the reason; empty for most models."""
+        return dict(getattr(self.training, "choices", {}))
+
+    @property
     def kept_because(self) -> str:
         """Why that epoch was kept."""
-        student = getattr(self.training, "choices", {}).get("student")
+        student = self.choices.get("student")
         return f"the student that held-out data favour ({student})" if student else self.training.best.reason()
 
     @property

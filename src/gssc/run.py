@@ -227,11 +227,17 @@ class Run:
 
     def _start_over(self) -> None:
         run_folder.clear(self.folder)
-        with atomic_write(self.folder / "config.yaml") as temporary:
-            settings = yaml.safe_dump(self.config.to_dict(), sort_keys=False)
-            temporary.write_text(run_folder.MARK + settings, encoding="utf-8")
+        self._write_config({})
         (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
         self._save_checkpoint()  # from now on the graph must stay as it is
+
+    def _write_config(self, choices: dict[str, str]) -> None:
+        """Write every setting, and as comments what the training decided where settings leave it open."""
+        settings = yaml.safe_dump(self.config.to_dict(), sort_keys=False)
+        decided = [f"#   {name}: {' '.join(reason.split())}" for name, reason in choices.items()]
+        comments = "\n".join(["# decided by the data:", *decided]) + "\n" if decided else ""
+        with atomic_write(self.folder / "config.yaml") as temporary:
+            temporary.write_text(run_folder.MARK + settings + comments, encoding="utf-8")
 
     def _check_same_run(self) -> None:
         before = parse_config(read_settings(self.folder / "config.yaml"))
@@ -322,6 +328,7 @@ class Run:
             "epochs": self._epochs_logged(),
             "best_epoch": best.epoch,
             "kept_because": result.kept_because,
+            "choices": result.choices,
             "edges_kept": outcome.edges_kept,
             "edges_total": outcome.edges_total,
             "homophily": _number(best.homophily),
@@ -341,6 +348,7 @@ class Run:
         edges, trust = result.edge_trust()
         self._save_arrays("edges.npz", edge_index=edges, keep_probability=trust)
         self._mark_best(best.epoch)
+        self._write_config(result.choices)
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics

@@ -279,6 +279,9 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     console.print(table)
     if reason := metrics.get("kept_because"):
         console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=True)
+    for name, reason in metrics.get("choices", {}).items():
+        if name != "student":  # said above
+            console.print(f"  {name}: {reason}", soft_wrap=True)
     for note in metrics.get("notes", []):
         console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
     if reason := metrics.get("needs_graph"):

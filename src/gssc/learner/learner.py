@@ -25,7 +25,7 @@ from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
 from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
-from gssc.trust.edges import edge_trust, weighed
+from gssc.trust.edges import edge_trust, everything_kept, weighed
 
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
@@ -91,7 +91,8 @@ class LearnerTraining(Training):
             np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
-            self.trust = weighed(edge_trust(seen, seed), seen.edge_weight)
+            known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(seen, seed)
+            self.trust = weighed(known, seen.edge_weight)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
         self.faculty = Faculty(seen, self.trust.keep, self.pool, seed)
@@ -242,8 +243,11 @@ class LearnerTraining(Training):
     # Students ---------------------------------------------------------------------------------------------------
 
     def _rounds(self) -> int:
-        """One round where labels are too few to judge students by."""
-        return 1 if self.jury.cross_validates else max(1, self.config.teachers.rounds)
+        """One round where labels are too few to judge students by, or where the rows that judge must stay unseen.
+
+        A student of one round that learned from those rows would tell its successors about them.
+        """
+        return 1 if self.jury.cross_validates or self.unseen else max(1, self.config.teachers.rounds)
 
     def _variants(self) -> dict[str, StudentSettings]:
         """Students that suit different data; held-out labels choose."""
