@@ -40,7 +40,8 @@ FILES_NOT_SETTINGS = {"model.json", "model.safetensors", "model.onnx", "train.np
 SHELL = ("console", "bash", "sh", "shell")
 # What a block may hold that is not run: installing, hours of training, a server, and files that only its reader has.
 NOT_RUN = re.compile(
-    r"make |pip |torchrun |\.venv/|gssc (train|bench) .*(cora|citeseer|my_graph|bbbp)|gssc serve |gssc predict runs/mine|"
+    r"make |pip |torchrun |\.venv/|"
+    r"gssc (train|bench) .*(cora|citeseer|my_graph|bbbp)|gssc serve |gssc predict runs/mine|"
     r"gssc (export|audit|plot) runs/cora|gssc data import --nodes nodes.csv "
 )
 
