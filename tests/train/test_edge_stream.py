@@ -85,7 +85,7 @@ def test_every_edge_is_about_as_likely_anywhere_in_a_pass() -> None:
     assert len(seen) == 100
     expected = passes / tenths
     statistic = ((seen - expected) ** 2 / expected).sum()
-    # Pairs of a block move together: at most 2 x 4 x 3 of a buffer count as one, which widens the spread by that factor.
+    # Pairs of a buffer, 2 x 4 x 3 of them, move together: as if they were one, which widens the spread by a root of it.
     degrees = (tenths - 1) * len(seen)
     assert statistic / degrees < 1 + (chi2.ppf(1 - 1e-6, degrees) / degrees - 1) * np.sqrt(24)
     in_order = np.corrcoef(np.arange(100), [both for both, _ in pairs_of(stream().batches(Position(7)))])[0, 1]
