@@ -51,7 +51,7 @@ SPARSIFIERS = ("none", "evidence")  # that can be asked about a batch of edges
 JUDGED = 10_000  # nodes of each part of the split that judge an epoch
 TESTED = 200_000  # test nodes that the final score is of, at most
 SAMPLED_EDGES = 100_000  # whose trust is told at the end, at most
-NUMBERS_AT_A_TIME = 1 << 21  # of feature rows that are predicted together
+NUMBERS_AT_A_TIME = 1 << 20  # of feature rows that are predicted together
 
 Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
 
