@@ -273,9 +273,7 @@ class StreamedTraining(BilevelTraining):
 
     def sampled_edges(self, seed: int) -> np.ndarray:
         """Some edges that training may see, in blocks from all over the graph, [2, n]."""
-        wanted = -(-SAMPLED_EDGES // self.stream.block)
-        pairs = self.stream._read(EdgeStream(self.graph.edges, 1, seed)._order(2**31)[:wanted])
-        return pairs[:, : pairs.shape[1] // 2]
+        return self.stream.sample(SAMPLED_EDGES, seed)
 
     def _degree_class_weight(self) -> Tensor | None:
         """Labelled nodes over labelled endpoints of each class, as in memory, with degrees for a count of endpoints."""
