@@ -2,9 +2,9 @@
 
     python benchmarks/core_accuracy.py --jobs 2 --store results.sqlite --out results/core.md
 
-The runs are those of `gssc bench --models str_contrast --sparsifiers str_sparse`, which trains what `gssc train NAME`
-does (a test compares the two): stop at any time and start again, finished runs are not repeated. Needs the real data
-(GSSC_DATA_ROOT, or a network).
+The runs are those of `gssc bench --models str_contrast --sparsifiers str_sparse`, which trains what `gssc train NAME
+--model str_contrast` does (a test compares the two): stop at any time and start again, finished runs are not repeated.
+Needs the real data (GSSC_DATA_ROOT, or a network).
 """
 
 from __future__ import annotations

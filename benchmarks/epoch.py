@@ -12,7 +12,7 @@ How it is counted:
 * An epoch is everything one epoch of training does: the pass over the pairs, the class-centre step, whole-graph
   prediction and judging it; in the alternating phase also sampling the subgraph and the sparsifier's step.
 * The alternating phase starts after ten steps of the sparsifier's pretraining on each side, which is enough to make
-  it keep nearly every pair; the table says how many pairs each side trained on.
+  it keep nearly every pair; the table says how many pairs that is: both directions of each edge kept.
 * Where a whole epoch of the transcription takes minutes, both sides run a short epoch of `first` batches and a longer
   one of `last` batches. The difference gives the cost of a batch, the short epoch the cost of the rest, and an epoch
   of n batches is `short + (n - first) * batch`. Such rows are marked "from a .. b batches".
@@ -97,7 +97,7 @@ QUICK_CASE = Case("csbm", batch_size=64, options={"nodes": 120})
 
 def settings(case: Case, phase: str, hidden: int, max_batches: int, preset: str) -> ContrastConfig:
     """A preset with F and B as given, and an endless phase to measure in."""
-    config = parse_config(preset_settings(preset), {"sparsifier": {"score": "dot"}})
+    config = parse_config({"model": {"name": "str_contrast"}, "sparsifier": {"score": "dot"}}, preset_settings(preset))
     config.model.hidden = config.sparsifier.hidden = hidden
     config.train.batch_size = case.batch_size
     config.train.max_batches = max_batches
@@ -124,7 +124,7 @@ def time_phase(case: Case, graph: Graph, phase: str, hidden: int, repeats: int, 
             started = now()
             record = next(epochs)
             turns[side, length].append(now() - started)
-            kept[side] = record.edges_kept
+            kept[side] = 2 * record.edges_kept
     for side in SIDES:
         medians = [statistics.median(turns[side, length][1:]) for length in lengths]
         seconds = medians[0]

@@ -1,17 +1,21 @@
-"""What several tests share: a small model, and the real command line in a process of its own."""
+"""What several tests share: a small model, and the real command line."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import numpy as np
 import pytest
 
+from gssc.cli.main import main
 from gssc.deploy import DeployedModel
 
 # The same examples every time, so that a red run is a change's fault and not a draw's; and no deadline, because the
@@ -40,9 +44,49 @@ def model_folder(model: DeployedModel, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def short_students() -> Iterator[None]:
+    """Students of the default learner take few steps, where how well they learn is not what a test is about."""
+    from gssc.learner.student import StudentTraining
+
+    original = StudentTraining.__init__
+
+    def short(self: Any, rows: Any, soft: Any, nodes: Any, settings: Any, *rest: Any) -> None:
+        original(self, rows, soft, nodes, replace(settings, steps=30), *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StudentTraining, "__init__", short)
+        yield
+
+
 @pytest.fixture
-def gssc(tmp_path: Path) -> RunCommand:
-    """Run ``gssc`` with these arguments in ``tmp_path`` and return the finished process."""
+def gssc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunCommand:
+    """Run ``gssc`` with these arguments in ``tmp_path`` and return its exit code and what it printed.
+
+    It runs within this process, which spares the seconds that importing torch takes; ``gssc_process`` starts one.
+    """
+
+    def run(*arguments: str | Path, cwd: Path = tmp_path) -> subprocess.CompletedProcess[str]:
+        command = [str(argument) for argument in arguments]
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in "ab")
+        with monkeypatch.context() as patch:
+            patch.chdir(cwd)
+            patch.setenv("COLUMNS", "200")
+            patch.setenv("NO_COLOR", "1")
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            try:
+                code = main(command)
+            except SystemExit as left:
+                code = left.code or 0
+        return subprocess.CompletedProcess(command, code, *(one.buffer.getvalue().decode() for one in (out, err)))
+
+    return run
+
+
+@pytest.fixture
+def gssc_process(tmp_path: Path) -> RunCommand:
+    """Run ``gssc`` with these arguments in ``tmp_path`` as a process of its own and return the finished process."""
 
     def run(*arguments: str | Path, cwd: Path = tmp_path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "gssc", *map(str, arguments)]

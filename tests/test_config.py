@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 import yaml
 
-from gssc.config import DEFAULT_MODEL, ContrastConfig, parse_config, sections
+from gssc.config import PAIR_MODEL, ContrastConfig, parse_config, sections
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, config_for, preset_settings, recipe, recipe_file, recipe_names
 from gssc.settings import choices_of, read_settings
 
 ROOT = Path(__file__).parents[1]
-SECTIONS = sections(ContrastConfig, DEFAULT_MODEL)
+SECTIONS = sections(ContrastConfig, PAIR_MODEL)
+PAIRS = {"model": {"name": PAIR_MODEL}}
 
 
 def test_later_layers_win_and_the_rest_keeps_its_default() -> None:
     config = parse_config({"model": {"hidden": 64, "layers": 3}}, {"model": {"hidden": 32}})
     assert (config.model.hidden, config.model.layers) == (32, 3)
-    assert config.train == ContrastConfig().train
+    assert config.train == parse_config().train
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_settings_in_python_may_be_numbers_of_numpy_and_whole_numbers_for_floats
 
 
 def test_yaml_round_trip(tmp_path) -> None:
-    config = parse_config({"train": {"lr": 0.003, "seed": 9}, "data": {"dataset": "cora"}})
+    config = parse_config(PAIRS, {"train": {"lr": 0.003, "seed": 9}, "data": {"dataset": "cora"}})
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config.to_dict()))
     assert parse_config(read_settings(path)) == config
@@ -168,8 +169,8 @@ def test_settings_in_a_pipe_are_refused_rather_than_waited_for(tmp_path: Path) -
         ([{"sparsifier": {"name": "gaga"}}], "unknown sparsifier 'gaga'; did you mean 'gaug'?"),
         ([{"model": {"name": "gcn", "hidden": "wide"}}], "model.hidden is 'wide'; it must be a whole number"),
         ([{"model": {"name": "gcn"}, "consolidate": {"epochs": 3}}], "unknown settings section 'consolidate'"),
-        ([{"model": {"dropout": 1.5}}], "model.dropout is 1.5; it must be between 0 and 0.99"),
-        ([{"train": {"lr": "nan"}}], "train.lr is nan; it must be at least 0"),
+        ([PAIRS, {"model": {"dropout": 1.5}}], "model.dropout is 1.5; it must be between 0 and 0.99"),
+        ([PAIRS, {"train": {"lr": "nan"}}], "train.lr is nan; it must be at least 0"),
     ],
 )
 def test_settings_are_those_of_the_named_model_and_sparsifier(layers: list[dict], message: str) -> None:
@@ -178,8 +179,15 @@ def test_settings_are_those_of_the_named_model_and_sparsifier(layers: list[dict]
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("model", ["gssc", "gcn"])
+def test_a_device_is_refused_where_it_would_do_nothing(model: str) -> None:
+    with pytest.raises(GsscError, match=f"{model} is trained on a CPU only: leave --device out"):
+        parse_config({"model": {"name": model}, "train": {"device": "cuda"}})
+    assert parse_config({"model": {"name": model}, "train": {"device": "cpu"}}).model.name == model
+
+
 def test_text_of_yaml_becomes_numbers() -> None:
-    config = parse_config({"train": {"lr": "5e-4", "epochs": "7"}, "objective": {"bounded": "false"}})
+    config = parse_config(PAIRS, {"train": {"lr": "5e-4", "epochs": "7"}, "objective": {"bounded": "false"}})
     assert (config.train.lr, config.train.epochs, config.objective.bounded) == (5e-4, 7, False)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -21,20 +22,31 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gssc
-from gssc import DeployedModel, GSSCClassifier, GsscError
-from gssc.config import ContrastConfig
+from gssc import Config, DeployedModel, GSSCClassifier, GsscError
+from gssc.calibration import PRIOR_ROWS, fit_temperature
 from gssc.deploy.export.card import card
 from gssc.deploy.export.source import read_source
+from gssc.learner.student import StudentTraining
 
-# Every part takes part, each as short as it can be.
-QUICK = {
-    **{"hidden": 16, "epochs": 4, "warmup_epochs": 8, "consolidate_epochs": 10},
-    **{"validation_fraction": 0.2, "random_state": 0},
-}
+# Few teachers and one round, so that a fit is short.
+QUICK = {"model": {"hidden": 16}, "teachers": {"trees": False, "pairs": "never", "rounds": 1}}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_students():
+    """Students take a few steps; how well they learn is not what these tests are about."""
+    original = StudentTraining.__init__
+
+    def short(self, rows, teacher, nodes, settings, *rest):
+        original(self, rows, teacher, nodes, replace(settings, steps=60), *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StudentTraining, "__init__", short)
+        yield
 
 
 def quick(**parameters) -> GSSCClassifier:
-    return GSSCClassifier(**{**QUICK, **parameters})
+    return GSSCClassifier(**{"config": QUICK, "random_state": 0, **parameters})
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +65,12 @@ def fitted(iris, few) -> GSSCClassifier:
     return quick().fit(iris[0], few)
 
 
+@pytest.fixture(scope="module")
+def validation(few) -> np.ndarray:
+    """A fifth of the labelled rows, two of each class."""
+    return np.flatnonzero(few >= 0)[::5]
+
+
 @pytest.mark.filterwarnings("ignore:y holds only -1 and 1")
 @parametrize_with_checks([quick()])
 def test_scikit_learns_own_checks(estimator, check) -> None:
@@ -64,33 +82,36 @@ def test_what_fit_leaves(iris, few, fitted) -> None:
     known = few >= 0
     np.testing.assert_array_equal(fitted.transduction_[known], few[known])
     np.testing.assert_array_equal(fitted.transduction_[~known], fitted.predict(X)[~known])
-    assert [epoch["phase"] for epoch in fitted.history_] == ["warm-up"] * 8 + ["alternate"] * 4 + ["consolidate"] * 10
+    assert fitted.history_[-1]["phase"].startswith("student 1")
     assert "test_score" not in fitted.history_[0]
     assert fitted.edge_keep_probability_.shape == fitted.edge_index_.shape[1:]
     assert ((fitted.edge_keep_probability_ >= 0) & (fitted.edge_keep_probability_ <= 1)).all()
-    assert fitted.calibration_["rows"] == 6  # a fifth of ten labels, three times
     assert fitted.transform(X).shape == (150, 16)
     assert fitted.get_feature_names_out()[-1] == "gsscclassifier15"
     np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1)
     assert fitted.score(X, y) > 0.6  # a third is chance
 
 
-def test_temperature_is_what_validation_rows_ask_for(iris, few, fitted) -> None:
+def test_temperature_is_what_validation_rows_ask_for(iris, few, validation) -> None:
     X, _ = iris
-    plain = quick(calibrate=False, early_stopping=True, patience=1000).fit(X, few)
-    assert fitted.model_.temperature != 1
-    assert plain.model_.temperature == 1
-    np.testing.assert_array_equal(plain.predict(X), fitted.predict(X))  # the same run but for the temperature
-    logits = np.log(plain.predict_proba(X))
-    tempered = np.exp(logits / fitted.model_.temperature)
-    np.testing.assert_allclose(fitted.predict_proba(X), tempered / tempered.sum(axis=1, keepdims=True), rtol=1e-6)
+    judged = quick().fit(X, few, validation=validation)
+    logits, labels = judged.model_.logits(X[validation]), few[validation]
+    assert judged.calibration_["rows"] == len(validation) == 6
+    assert judged.model_.temperature == pytest.approx(fit_temperature(logits, labels, PRIOR_ROWS), rel=1e-4)
+    tempered = np.exp(judged.model_.logits(X) / judged.model_.temperature)
+    np.testing.assert_allclose(judged.predict_proba(X), tempered / tempered.sum(axis=1, keepdims=True), rtol=1e-4)
 
 
-def test_nothing_is_held_out_when_nothing_looks_at_it(iris, few) -> None:
-    without = quick(calibrate=False).fit(iris[0], few)
-    assert without.calibration_["rows"] == 0
-    assert np.isnan(without.history_[0]["val_score"])
-    assert quick(validation_fraction=0).fit(iris[0], few).model_.temperature == 1
+def test_without_validation_rows_nothing_is_held_out(fitted) -> None:
+    assert fitted.calibration_["rows"] == 0
+    assert np.isnan(fitted.history_[0]["val_score"])
+    assert fitted.model_.temperature == 1
+
+
+@pytest.mark.parametrize("validation", [np.array([0, 900]), np.array([-1]), np.array([0.5]), np.array([[0]])])
+def test_validation_rows_that_do_not_exist_are_refused(iris, few, validation) -> None:
+    with pytest.raises(GsscError, match="numbers of rows, from 0 to 149"):
+        quick().fit(iris[0], few, validation=validation)
 
 
 def test_given_edges_are_used_and_found_again_in_their_columns(iris, few) -> None:
@@ -111,6 +132,20 @@ def test_given_edges_are_used_and_found_again_in_their_columns(iris, few) -> Non
     assert quick().fit(X, few, edge_index=across).history_[0]["homophily"] == 0
 
 
+def test_edges_name_the_rows_of_a_data_frame(iris, few) -> None:
+    pandas = pytest.importorskip("pandas")
+    rows, labels = iris[0][::5], few[::5]
+    frame = pandas.DataFrame(rows, index=[f"flower {number}" for number in range(len(rows))])
+    ends = np.array([np.arange(len(rows) - 1), np.arange(1, len(rows))])
+    named = pandas.DataFrame({"source": frame.index[ends[0]], "target": frame.index[ends[1]], "weight": 2.0})
+    frame.columns = frame.columns.astype(str)
+    model = quick().fit(frame, labels, edge_index=named)
+    np.testing.assert_array_equal(model.edge_index_, ends)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(frame)), model.predict_proba(frame), rtol=1e-12)
+    with pytest.raises(ValueError, match="did you mean 'flower 0'"):
+        quick().fit(frame, labels, edge_index=[("flowr 0", "flower 1")])
+
+
 def test_keep_probabilities_follow_their_edges(iris, few, fitted) -> None:
     order = np.random.default_rng(1).permutation(fitted.edge_index_.shape[1])
     again = quick().fit(iris[0], few, edge_index=fitted.edge_index_[::-1, order].tolist())
@@ -121,8 +156,7 @@ def test_keep_probabilities_follow_their_edges(iris, few, fitted) -> None:
 def test_order_of_rows_does_not_matter_much(iris, few) -> None:
     X, _ = iris
     order = np.random.default_rng(0).permutation(150)
-    one = quick(warmup_epochs=20, calibrate=False).fit(X, few)
-    other = quick(warmup_epochs=20, calibrate=False).fit(X[order], few[order])
+    one, other = quick().fit(X, few), quick().fit(X[order], few[order])
     assert (one.transduction_[order] == other.transduction_).mean() > 0.9
 
 
@@ -211,18 +245,10 @@ def test_class_weights_move_the_border() -> None:
     y = np.repeat([0, 1], [80, 20])
     X = rng.standard_normal((100, 2)) + 0.7 * y[:, None]
     shares = [
-        (quick(class_weight=weight, calibrate=False).fit(X, y).predict(X) == 1).mean()
+        (quick(class_weight=weight).fit(X, y).predict(X) == 1).mean()
         for weight in (None, "balanced", {0: 1.0, 1: 50.0})
     ]
     assert shares[0] < shares[1] < shares[2]
-
-
-def test_early_stopping_ends_earlier(iris, few) -> None:
-    def epochs(**parameters) -> int:
-        history = quick(epochs=30, **parameters).fit(iris[0], few).history_
-        return sum(epoch["phase"] != "consolidate" for epoch in history)
-
-    assert epochs(early_stopping=True, patience=2) < epochs() == 38
 
 
 def test_seeds(iris, few, fitted) -> None:
@@ -233,9 +259,9 @@ def test_seeds(iris, few, fitted) -> None:
 
 def test_threads_and_progress(iris, few, capsys) -> None:
     before = torch.get_num_threads()
-    quick(n_jobs=before + 1, verbose=1, epochs=0, warmup_epochs=1).fit(iris[0][:20], few[:20] % 4 % 2)
+    quick(n_jobs=before + 1, verbose=1).fit(iris[0][:20], few[:20] % 4 % 2)
     assert torch.get_num_threads() == before
-    assert "training GSSC" in capsys.readouterr().err
+    assert "trained " in capsys.readouterr().err
     with pytest.raises(ValueError, match="n_jobs"):
         quick(n_jobs=0).fit(iris[0], few)
 
@@ -271,17 +297,15 @@ def test_digits_with_five_labels_a_class_beat_an_mlp() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"hidden": 0}, "hidden is 0; it must be a whole number, at least 1"),
-        ({"hidden": 2.5}, "hidden is 2.5"),
-        ({"dropout": 1.0}, "dropout is 1.0; it must be a number, between 0 and 0.99"),
-        ({"learning_rate": "fast"}, "learning_rate is 'fast'"),
-        ({"validation_fraction": 1.5}, "validation_fraction"),
+        ({"n_neighbors": 0}, "n_neighbors is 0; it must be a whole number, at least 1"),
+        ({"n_neighbors": 2.5}, "n_neighbors is 2.5"),
+        ({"max_rows": True}, "max_rows is True"),
         ({"normalize": "columns"}, "auto, standard, row or none"),
         ({"config": {"model": {"width": 3}}}, "unknown setting model.width"),
-        ({"config": ContrastConfig()}, "config is a ContrastConfig; give a dict"),
+        ({"config": Config()}, "config is a Config; give a dict"),
+        ({"config": {"model": {"name": "gcn"}}}, "config names the model gcn; this classifier trains gssc"),
         ({"class_weight": {0: -1.0}}, "weights are numbers from 0 on"),
-        ({"config": {"train": {"lr": -1.0}}}, "train.lr is -1"),
-        ({"epochs": 0, "warmup_epochs": 0}, "nothing would be trained"),
+        ({"config": {"teachers": {"rounds": 0}}}, "teachers.rounds is 0"),
     ],
 )
 def test_parameters_that_are_refused(iris, few, parameters, message) -> None:
@@ -314,8 +338,8 @@ def test_minus_one_and_one_alone_are_scored_as_the_classes_they_are(iris) -> Non
     assert model.score(X, signs) == (model.predict(X) == signs).mean()
 
 
-def test_the_card_of_a_saved_classifier_tells_what_it_was_fitted_on(iris, few, tmp_path) -> None:
-    model = quick(validation_fraction=0.2).fit(iris[0], few)
+def test_the_card_of_a_saved_classifier_tells_what_it_was_fitted_on(iris, few, validation, tmp_path) -> None:
+    model = quick().fit(iris[0], few, validation=validation)
     model.save(tmp_path)
     text = card(read_source(tmp_path))
     assert "| training labels | 24 |" in text

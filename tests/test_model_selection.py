@@ -206,21 +206,25 @@ def test_grid_search_finds_the_right_one(scoring: Any) -> None:
     assert search.score(X, y) == 1
 
 
+pytestmark = pytest.mark.usefixtures("short_students")
+
+
 def quick(**changes: Any) -> GSSCClassifier:
-    return GSSCClassifier(
-        **{"hidden": 8, "epochs": 1, "warmup_epochs": 2, "consolidate_epochs": 5, "random_state": 0, **changes}
-    )
+    config = {"model": {"hidden": 8}, "teachers": {"trees": False, "pairs": "never", "rounds": 1}}
+    return GSSCClassifier(**{"config": config, "random_state": 0, **changes})
 
 
 def test_the_classifier_itself() -> None:
     X, y = table(rows=60, known=30)
     scoring = ignore_unknown(["accuracy", "balanced_accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr"])
-    pipeline = make_pipeline(StandardScaler(), quick(warmup_epochs=10))
+    pipeline = make_pipeline(StandardScaler(), quick())
     scores = cross_validate(pipeline, X, y, cv=LabelledSplit(2), scoring=scoring)
     assert scores["test_accuracy"].min() > 0.6
     assert all(np.isfinite(scores[f"test_{name}"]).all() for name in scoring)
-    search = GridSearchCV(quick(), {"hidden": [4, 8]}, cv=LabelledSplit(2), scoring=ignore_unknown("balanced_accuracy"))
-    assert search.fit(X, y).best_params_["hidden"] in (4, 8)
+    search = GridSearchCV(
+        quick(), {"n_neighbors": [3, 6]}, cv=LabelledSplit(2), scoring=ignore_unknown("balanced_accuracy")
+    )
+    assert search.fit(X, y).best_params_["n_neighbors"] in (3, 6)
 
 
 def test_unsafe_scoring_of_the_classifier_is_warned_of() -> None:

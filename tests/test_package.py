@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import gssc
 from gssc.errors import GsscError
 from gssc.extras import require
+
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 def imported_by(statement: str) -> set[str]:
@@ -45,6 +50,43 @@ def test_public_names_resolve() -> None:
     for name in gssc.__all__:
         assert getattr(gssc, name) is not None
         assert name in dir(gssc)
+
+
+AUTODOC = re.compile(r"^\.\. auto(?:class|function|module|exception):: (\S+)\n(?:   :members: (.+)\n)?", re.MULTILINE)
+
+
+def resolved(path: str) -> Any:
+    """What a dotted path of the package names."""
+    module, _, name = path.rpartition(".")
+    try:
+        return import_module(path)
+    except ModuleNotFoundError:
+        return getattr(import_module(module), name)
+
+
+def documented() -> dict[str, list[str]]:
+    """What the reference pages describe, each with the members that are named."""
+    pages = [(DOCS / name).read_text(encoding="utf-8") for name in ("api.md", "estimator.md")]
+    return {path: members.split(", ") if members else [] for page in pages for path, members in AUTODOC.findall(page)}
+
+
+def test_the_reference_describes_what_there_is() -> None:
+    for path, members in documented().items():
+        found = resolved(path)
+        named = {*getattr(found, "__annotations__", {}), *dir(found)}
+        assert set(members) <= named, path
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    described = [resolved(path) for path in documented()]
+    public = set(gssc.__all__) - {"__version__"}
+    assert [name for name in public if not any(getattr(gssc, name) is one for one in described)] == []
+
+
+def test_pages_take_from_the_top_only_what_is_public() -> None:
+    for path in (DOCS.parent / "README.md", *DOCS.glob("*.md")):
+        for names in re.findall(r"^from gssc import (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            assert {name.strip() for name in names.split(",")} <= set(gssc.__all__), path.name
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -18,7 +18,7 @@ GRAPH = csbm(nodes=60, classes=2, features=6, degree=4, per_class=6, signal=3.0)
 def quick(**train: object) -> ContrastConfig:
     config = parse_config(
         {
-            "model": {"hidden": 8},
+            "model": {"name": "str_contrast", "hidden": 8},
             "sparsifier": {"hidden": 8, "pretrain_epochs": 5},
             "train": {"warmup_epochs": 3, "epochs": 3, "batch_size": 64, **train},
             "consolidate": {"epochs": 2},
@@ -50,7 +50,7 @@ def test_the_deployed_model_takes_rows_as_they_come(normalize: str, setting: str
     np.testing.assert_allclose(result.deployed().logits(graph.features), result.scores, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("model", ["mlp", "glnn"])
+@pytest.mark.parametrize("model", ["mlp", "glnn", "graph_mlp", "link_dist"])
 def test_rivals_are_deployed_with_their_scaling(model: str) -> None:
     result = fit(
         unlike_scales(), parse_config({"model": {"name": model}, "train": {"normalize": "standard"}}).shortened(4)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from gssc import run_folder
+from gssc.cli.main import main
 from gssc.config import ContrastConfig, RunConfig, parse_config
 from gssc.data import csbm
 from gssc.deploy import DeployedModel
@@ -40,7 +41,7 @@ def settings(graph_file: Path, **train: object) -> ContrastConfig:
     return parse_config(
         {
             "data": {"graph": str(graph_file)},
-            "model": {"hidden": 16},
+            "model": {"name": "str_contrast", "hidden": 16},
             "sparsifier": {"hidden": 8, "pretrain_epochs": 5},
             "train": schedule,
             "consolidate": {"epochs": 2},
@@ -58,8 +59,9 @@ def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None
     assert expected | {"edges_kept", "versions"} <= set(metrics)
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert len(lines) == metrics["epochs"] == 12
-    best = [line for line in lines if line["best"]][-1]
+    (best,) = [line for line in lines if line["best"]]
     assert best["epoch"] == metrics["best_epoch"]
+    assert metrics["kept_because"]
     assert best["val_score"] == pytest.approx(metrics["val_score"], abs=1e-6)
 
     edges = np.load(run.folder / "edges.npz")
@@ -78,7 +80,7 @@ def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None
 def test_an_existing_run_is_refused_resumed_or_replaced(graph_file: Path, tmp_path: Path) -> None:
     config = settings(graph_file)
     first = Run(tmp_path / "run", config).train()
-    with pytest.raises(GsscError, match="--resume to go on with it or --overwrite"):
+    with pytest.raises(GsscError, match="--resume to continue it or --overwrite"):
         Run(tmp_path / "run", config)
     assert Run(tmp_path / "run", config, resume=True).train() == first
     with pytest.raises(GsscError, match=r"train\.lr was 0\.01, now 0\.5"):
@@ -158,7 +160,11 @@ def test_files_of_another_program_are_not_overwritten(graph_file: Path, tmp_path
 
 
 QUICK = {"epochs": 1, "warmup_epochs": 1}
-OF_ANOTHER_PROGRAM = ["model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"]
+OF_ANOTHER_PROGRAM = [
+    *("model: {name: resnet}\ntrain: {epochs: 3}\n", "{}\n", "a: [1\n", "model:\n"),
+    "data: 1\nmodel: 2\nsparsifier: 3\ntrain: 4\n",
+    "data: {}\nmodel: {}\nsparsifier: {}\ntrain: {}\n",
+]
 
 
 @pytest.mark.parametrize("content", OF_ANOTHER_PROGRAM)
@@ -259,43 +265,52 @@ def test_a_damaged_checkpoint_says_so(graph_file: Path, tmp_path: Path) -> None:
         Run(tmp_path / "run", settings(graph_file), resume=True)
 
 
-TRAIN_WITH_FREQUENT_CHECKPOINTS = """
-import sys
+TRAIN_AND_BE_KILLED = """
+import os, signal, sys, threading, time
 import gssc.run
 gssc.run.SECONDS_BETWEEN_CHECKPOINTS = 0.0
 from gssc.cli.main import main
-sys.exit(main(sys.argv[1:]))
+
+def kill_after_lines(path, lines):
+    while not (os.path.exists(path) and len(open(path).read().splitlines()) >= lines):
+        time.sleep(0.0005)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=kill_after_lines, args=(sys.argv[1], int(sys.argv[2])), daemon=True).start()
+main(sys.argv[3:])
 """
+OPTIONS = [
+    "--model", "str_contrast", "--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=5",
+    "--train.epochs=6", "--train.warmup_epochs=5", "--consolidate.epochs=9",
+    "--train.batch_size=64", "--train.normalize=none",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    csbm(nodes=120, seed=3).save(folder / "graph.npz")
+    assert main(["train", "--graph", str(folder / "graph.npz"), "--out", str(folder / "run"), *OPTIONS]) == 0
+    return folder
 
 
 @pytest.mark.parametrize("lines_before_kill", [1, 6, 13])
-def test_a_killed_process_resumes_to_the_same_weights(graph_file: Path, tmp_path: Path, lines_before_kill: int) -> None:
-    options = [
-        "--graph", str(graph_file), "--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=5",
-        "--train.epochs=6", "--train.warmup_epochs=5", "--consolidate.epochs=6",
-        "--train.batch_size=64", "--train.normalize=none",
-    ]  # fmt: skip
-    command = [sys.executable, "-c", TRAIN_WITH_FREQUENT_CHECKPOINTS, "train", *options]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run([*command, "--out", str(whole)], check=True, timeout=300, **quiet)
-
-    process = subprocess.Popen([*command, "--out", str(killed)], **quiet)
-    metrics, deadline = killed / "metrics.jsonl", time.monotonic() + 120
-    while not (metrics.exists() and len(metrics.read_text().splitlines()) >= lines_before_kill):
-        assert time.monotonic() < deadline
-        assert process.poll() is None, "finished before it could be killed"
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+def test_a_killed_process_resumes_to_the_same_weights(
+    uninterrupted: Path, tmp_path: Path, lines_before_kill: int
+) -> None:
+    whole, killed = uninterrupted / "run", tmp_path / "killed"
+    arguments = ["train", "--graph", str(uninterrupted / "graph.npz"), "--out", str(killed), *OPTIONS]
+    watch = [str(killed / "metrics.jsonl"), str(lines_before_kill)]
+    process = subprocess.run([sys.executable, "-c", TRAIN_AND_BE_KILLED, *watch, *arguments], capture_output=True)
+    assert process.returncode == -signal.SIGKILL, "finished before it was killed"
     assert not (killed / "metrics.json").exists()
 
-    subprocess.run([*command[:3], "train", "--out", str(killed), "--resume"], check=True, timeout=300, **quiet)
+    assert main(["train", "--out", str(killed), "--resume"]) == 0
     assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert np.array_equal(
         np.load(killed / "edges.npz")["keep_probability"], np.load(whole / "edges.npz")["keep_probability"]
     )
-    epochs = [json.loads(line)["epoch"] for line in metrics.read_text().splitlines()]
+    epochs = [json.loads(line)["epoch"] for line in (killed / "metrics.jsonl").read_text().splitlines()]
     assert epochs == [json.loads(line)["epoch"] for line in (whole / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -362,10 +377,15 @@ def test_a_checkpoint_of_another_version_is_refused(graph_file: Path, tmp_path: 
         Run(tmp_path / "run", settings(graph_file), resume=True)
 
 
+LAST_GOOD = r"; the last good checkpoint is .*run/checkpoint\.safetensors, before epoch 0$"
+
+
 def test_a_run_that_diverges_stops_and_says_what_to_do(graph_file: Path, tmp_path: Path) -> None:
     config = settings(graph_file)
     config.train.lr = 1e30
-    with pytest.raises(GsscError, match=r"diverged in epoch \d: .*lower train\.lr \(now 1e\+30\)"):
+    with pytest.raises(
+        GsscError, match=rf"diverged in epoch 0, batch \d: .*lower train\.lr \(now 1e\+30\).*{LAST_GOOD}"
+    ):
         Run(tmp_path / "run", config).train()
 
 
@@ -424,3 +444,30 @@ def test_fit_and_run_give_the_same_model(tmp_path: Path) -> None:
     for (weight, bias), (other_weight, other_bias) in zip(from_folder.layers, from_memory.layers, strict=True):
         assert np.array_equal(weight, other_weight)
         assert np.array_equal(bias, other_bias)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_loses_no_finished_epoch(graph_file: Path, tmp_path: Path, number: int) -> None:
+    before, told = signal.getsignal(number), []
+
+    def interrupt(record) -> None:
+        if record.epoch == 3:
+            os.kill(os.getpid(), number)
+
+    run = Run(tmp_path / "run", settings(graph_file))
+    with pytest.raises(KeyboardInterrupt):
+        run.train(interrupt, on_interrupt=lambda: told.append("stopping"))
+    assert told == ["stopping"]
+    assert signal.getsignal(number) is before
+    again = Run(tmp_path / "run", settings(graph_file), resume=True)
+    assert again.training.epoch == 4
+
+
+def test_a_second_interruption_stops_at_once(graph_file: Path, tmp_path: Path) -> None:
+    def twice(record) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("not reached")
+
+    with pytest.raises(KeyboardInterrupt):
+        Run(tmp_path / "run", settings(graph_file)).train(twice)

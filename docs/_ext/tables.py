@@ -9,28 +9,38 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from docstring_parser import parse
 
-from gssc.config import DEFAULT_MODEL, ContrastConfig, parse_config, sections
+from gssc.config import DEFAULT_MODEL, PAIR_MODEL, ContrastConfig, parse_config, sections
 from gssc.data import DATASETS
+from gssc.learner.settings import Config
 from gssc.recipes import PRESETS, preset_settings, recipe_names
 from gssc.settings import Limits, limits_of
 from gssc.sparsify.registry import SPARSIFIERS, every_setting
 
-SECTIONS = {**sections(ContrastConfig, DEFAULT_MODEL), "sparsifier": every_setting()}
+SECTIONS = {
+    DEFAULT_MODEL: sections(Config, DEFAULT_MODEL),
+    PAIR_MODEL: {**sections(ContrastConfig, PAIR_MODEL), "sparsifier": every_setting()},
+}
 
 
-def settings(section: str) -> str:
-    """Every option of one section: name, default, allowed values, meaning."""
-    kind: Any = SECTIONS[section]
+def settings(place: str) -> str:
+    """Every option of one section, given as MODEL:SECTION: name, default, allowed values, meaning."""
+    model, _, section = place.partition(":")
+    kind: Any = SECTIONS[model][section]
     types = get_type_hints(kind)
     meaning = {entry.arg_name: " ".join((entry.description or "").split()) for entry in parse(kind.__doc__).params}
     rows = [
-        (f"`{section}.{option.name}`", code(option.default), allowed(section, option.name, types), meaning[option.name])
+        (
+            f"`{section}.{option.name}`",
+            code(option.default),
+            allowed(kind, section, option.name, types),
+            meaning[option.name],
+        )
         for option in fields(kind)
     ]
     return table(("option", "default", "values", "meaning"), rows)
 
 
-def allowed(section: str, option: str, types: dict[str, Any]) -> str:
+def allowed(section_class: Any, section: str, option: str, types: dict[str, Any]) -> str:
     """The values an option takes."""
     kind = types[option]
     if (section, option) == ("sparsifier", "name"):
@@ -39,7 +49,7 @@ def allowed(section: str, option: str, types: dict[str, Any]) -> str:
         return ", ".join(code(choice) for choice in get_args(kind))
     if kind is bool:
         return "`true`, `false`"
-    limits = limits_of(SECTIONS[section], option)
+    limits = limits_of(section_class, option)
     if limits != Limits():
         low, high = limits.low, limits.high
         number = "whole number" if kind is int else "number"
@@ -49,9 +59,10 @@ def allowed(section: str, option: str, types: dict[str, Any]) -> str:
 
 def presets() -> str:
     """The options in which the presets differ."""
-    configs = {name: parse_config(preset_settings(name)).to_dict() for name in PRESETS}
+    named = {"model": {"name": PAIR_MODEL}}
+    configs = {name: parse_config(named, preset_settings(name)).to_dict() for name in PRESETS}
     rows = []
-    for section, kind in sections(ContrastConfig, DEFAULT_MODEL).items():
+    for section, kind in sections(ContrastConfig, PAIR_MODEL).items():
         for option in fields(kind):  # type: ignore[arg-type]
             values = [configs[name][section][option.name] for name in PRESETS]
             if any(value != values[0] for value in values):

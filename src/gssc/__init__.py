@@ -9,12 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gssc.data import load_dataset
+    from gssc.audit import audit_run
+    from gssc.config import parse_config
+    from gssc.data import import_tables, load_dataset
+    from gssc.data.noise import add_noise
     from gssc.deploy import DeployedModel
     from gssc.errors import GsscError
     from gssc.estimator import GSSCClassifier
     from gssc.graph import Graph
     from gssc.learner.settings import Config
+    from gssc.recipes import recipe
     from gssc.result import Result, fit
     from gssc.run import Run
 
@@ -28,8 +32,13 @@ _HOME = {
     "GsscError": "gssc.errors",
     "Result": "gssc.result",
     "Run": "gssc.run",
+    "add_noise": "gssc.data.noise",
+    "audit_run": "gssc.audit",
     "fit": "gssc.result",
+    "import_tables": "gssc.data",
     "load_dataset": "gssc.data",
+    "parse_config": "gssc.config",
+    "recipe": "gssc.recipes",
 }
 
 __all__ = [
@@ -41,8 +50,13 @@ __all__ = [
     "Result",
     "Run",
     "__version__",
+    "add_noise",
+    "audit_run",
     "fit",
+    "import_tables",
     "load_dataset",
+    "parse_config",
+    "recipe",
 ]
 
 

@@ -1,4 +1,4 @@
-"""What a finished training gives: fit(graph) in memory, with nothing written."""
+"""The result of a finished training, and fit(graph), which trains in memory and writes nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gssc.graph import Graph
 from gssc.train.registry import training_for
 from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
 
-__all__ = ["Result", "fit", "make_training"]
+__all__ = ["Result", "finished", "fit", "make_training"]
 
 UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
 CALIBRATED = 200_000  # nodes of each part that calibration takes about, at most
-SAME_TRUST = 0.01  # keep probabilities closer than this tell nothing
+SAME_TRUST = 0.01  # keep probabilities closer than this count as equal
 
 
 @dataclass(repr=False)
@@ -81,6 +81,17 @@ class Result:
         return self.outcome.kept
 
     @property
+    def choices(self) -> dict[str, str]:
+        """What the training decided where settings leave it open, each with the reason; empty for most models."""
+        return dict(getattr(self.training, "choices", {}))
+
+    @property
+    def kept_because(self) -> str:
+        """Why that epoch was kept."""
+        student = self.choices.get("student")
+        return f"the student that held-out data favour ({student})" if student else self.training.best.reason()
+
+    @property
     def scores(self) -> np.ndarray:
         """Logits of every node, in the graph's setting, [N, C]."""
         return self.outcome.scores
@@ -101,7 +112,7 @@ class Result:
         return self.outcome.seconds
 
     def deployed(self) -> DeployedModel:
-        """The model as a plain MLP, calibrated. Raises GsscError with the reason if it needs the graph."""
+        """Return the model as a plain MLP, calibrated. Raises GsscError with the reason if it needs the graph."""
         if self._model is None:
             assert self._needs_graph is not None
             raise self._needs_graph
@@ -117,7 +128,7 @@ class Result:
         return self.training.edge_trust()
 
     def _scale_note(self) -> str | None:
-        """Columns on unlike scales that nothing put on one."""
+        """Return a note if columns have very different scales and were not standardised."""
         features, scaling = self.graph.features, getattr(self.training, "scaling", None)
         if scaling is None or scaling.scale is not None or issparse(features):
             return None
@@ -130,9 +141,8 @@ class Result:
         )
 
     def _trust_note(self) -> str | None:
-        """A sparsifier that learned but cannot tell one edge from another."""
-        sparsifier = getattr(self.training, "sparsifier", None)
-        if sparsifier is None or not sparsifier.trains:
+        """Return a note if all edges have about the same keep probability."""
+        if not self.training.weighs_edges:
             return None
         trust = self.edge_trust()[1]
         if len(trust) < 2 or trust.max() - trust.min() >= SAME_TRUST:
@@ -143,7 +153,7 @@ class Result:
         )
 
     def _temperature_note(self) -> str | None:
-        """A temperature at the end of its range."""
+        """Return a note if the temperature ended at a bound of its range."""
         temperature = self.calibration["temperature"] if self.calibration else 1.0
         if 1.01 * LEAST < temperature < GREATEST / 1.01:
             return None
@@ -188,7 +198,16 @@ def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch
     >>> result.deployed().predict(result.graph.features).shape
     (60,)
     """
-    training: Training = make_training(graph, config or parse_config())
+    return finished(make_training(graph, config or parse_config()), on_epoch)
+
+
+def finished(training: Training, on_epoch: Callable[[Epoch], None] | None = None) -> Result:
+    """Run a training to its end and return the result.
+
+    Args:
+        training: wherever it stands.
+        on_epoch: called with the record of every epoch.
+    """
     history = []
     for record in training.epochs():
         history.append(record)

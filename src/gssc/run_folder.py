@@ -2,7 +2,7 @@
 
 A run that replaces another trains in the hidden folder ``.new`` within it. Until it is finished, the old run stays as
 it is, so that a new one that diverges or is interrupted costs nothing. A finished one is renamed to ``.done``, in one
-step, and its files then move to where the old ones are; whoever opens the folder next completes an interrupted move.
+step, and its files then replace the old ones; the next process that opens the folder completes an interrupted move.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FILES = (CONFIG, "metrics.jsonl", "metrics.json", "model.safetensors", "model.js
 NEW, DONE, MOVING = ".new", ".done", ".moving"
 # The first line of a run's config.yaml, which no other program writes.
 MARK = "# gssc run: every setting, enough to run it again\n"
-# Runs that were written before there was a mark have all of these sections.
+# Runs that were written before there was a mark have all of these sections, and a log.
 SECTIONS_BEFORE_MARK = {"data", "model", "sparsifier", "train"}
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run of gssc, and not the files of another program that also has a config.yaml."""
+    """Return whether a folder holds a run of gssc, and not the files of another program that also has a config.yaml."""
     path = folder / CONFIG
     if not path.is_file():
         return False
@@ -32,9 +32,11 @@ def is_run(folder: Path) -> bool:
         if file.read(len(MARK)) == MARK.encode():
             return True
     try:
-        return set(read_settings(path)) >= SECTIONS_BEFORE_MARK
+        settings = read_settings(path)
     except GsscError:
         return False
+    ours = all(isinstance(settings.get(name), dict) for name in SECTIONS_BEFORE_MARK)
+    return ours and (folder / "metrics.jsonl").is_file()
 
 
 def only_leftovers(folder: Path) -> bool:
@@ -43,7 +45,7 @@ def only_leftovers(folder: Path) -> bool:
 
 
 def config_file(folder: Path) -> Path:
-    """The config.yaml that ``--resume`` goes on with: that of an unfinished replacement, if there is one."""
+    """Return the config.yaml that ``--resume`` continues: that of an unfinished replacement, if there is one."""
     new = folder / NEW / CONFIG
     return new if new.exists() else folder / CONFIG
 

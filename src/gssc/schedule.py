@@ -18,7 +18,7 @@ class TrainConfig:
     Args:
         epochs: epochs of alternating updates after the warm-up.
         warmup_epochs: epochs on the full graph before the sparsifier takes part.
-        batch_size: edges a batch; both directions of an undirected edge are pairs of their own.
+        batch_size: edges per batch; both directions of an undirected edge are pairs of their own.
         max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
         lr: learning rate of the classifier.
         mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
@@ -35,6 +35,9 @@ class TrainConfig:
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
         device: where the model is trained: ``cpu``, or a device of torch such as ``cuda`` or ``mps``.
+        mixed_precision: matrix products in bfloat16, losses and weights in float32: ``auto`` on CUDA devices that have
+            bfloat16, ``on`` anywhere (on a CPU with ordinary torch operations, for tests), ``off``. Not yet measured on
+            a GPU.
         memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """
 
@@ -52,6 +55,7 @@ class TrainConfig:
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)
     device: str = "cpu"
+    mixed_precision: Literal["auto", "on", "off"] = "auto"
     memory: float = setting(0.25, low=0)
 
 

@@ -1,6 +1,6 @@
-"""What is predicted: classes, multi-label targets or numbers. Loss, metric and decoding of each in one object.
+"""Prediction tasks: classes, multi-label targets or numbers, each with its loss, metric and decoding.
 
-A task serves nodes and whole graphs alike: it sees logits and targets row by row, whatever a row stands for.
+A task serves nodes and whole graphs: it sees logits and targets row by row.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Task(ABC):
             class_weight: weight of each class, [width]; for classes only.
         """
 
+    def loss_weight(self, targets: Tensor, class_weight: Tensor | None = None) -> float:
+        """What :meth:`loss` divides by: the number of known targets, or the sum of their weights."""
+        return float(self.known(targets).sum())
+
     @abstractmethod
     def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
         """Mean loss against soft targets, both [n, width]: probabilities, or numbers for a regression."""
@@ -67,7 +71,7 @@ class Task(ABC):
 
     @abstractmethod
     def soft_agreement(self, probabilities: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """The chance that two rows draw the same label from their probabilities."""
+        """Return the chance that two rows draw the same label from their probabilities."""
 
     def with_known(self, soft: Tensor, targets: Tensor) -> Tensor:
         """Soft targets [n, width] with the known ones put in."""
@@ -79,7 +83,7 @@ class Task(ABC):
 
     @abstractmethod
     def score(self, scores: np.ndarray, targets: np.ndarray) -> float:
-        """The value of :attr:`metric` on known targets, higher is better; NaN if there are none."""
+        """Return the value of :attr:`metric` on known targets, higher is better; NaN if there are none."""
 
     @abstractmethod
     def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:
@@ -117,6 +121,10 @@ class Classes(Task):
         if not known.any():
             return logits.sum() * 0
         return F.cross_entropy(logits[known], targets[known], class_weight)
+
+    def loss_weight(self, targets: Tensor, class_weight: Tensor | None = None) -> float:
+        known = self.known(targets)
+        return float(known.sum() if class_weight is None else class_weight[targets[known]].sum())
 
     def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
         return F.cross_entropy(logits, soft_targets, class_weight)

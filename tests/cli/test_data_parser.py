@@ -77,11 +77,15 @@ def test_import_keeps_an_existing_graph(called: dict, tmp_path: Path, monkeypatc
     ("arguments", "message"),
     [
         (["lst"], "did you mean 'list'?"),
-        ([], "list,info,import"),
-        (["info"], "required: info.name"),
+        ([], "error: name a subcommand: list, info, import; see gssc data --help"),
+        (["info"], "error: missing NAME; see gssc data"),
         (["import", "--nods", "n.csv"], "did you mean '--nodes'?"),
-        (["import", "--nodes", "n.csv"], "required"),
-        (["import", *TABLES, "--seed", "x"], "Got value: x"),
+        (["import", "--nodes", "n.csv"], "error: missing --out; see gssc data"),
+        (
+            ["import", *TABLES, "--n-neighbors", "x"],
+            "error: --n-neighbors: must be a whole number, not 'x'; see gssc data",
+        ),
+        (["import", *TABLES, "--decimal", ";"], "error: --decimal: invalid choice: ';'"),
     ],
 )
 def test_misspelt(called: dict, capsys, arguments: list[str], message: str) -> None:

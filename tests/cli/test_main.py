@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from gssc import __version__
 from gssc.cli import main as main_module
 from gssc.cli.main import COMMANDS, Command, main
+from gssc.cli.parser import subcommands
 from gssc.errors import GsscError
 
 
@@ -31,8 +33,8 @@ def test_version(gssc) -> None:
         (["--versoin"], "error: unknown option '--versoin': did you mean '--version'?\n"),
         (["predict", "a", "b", "--ouput", "c"], "error: unrecognized arguments: --ouput c; did you mean '--out'?\n"),
         (["predict", "a", "b", "--ou", "c"], "error: unrecognized arguments: --ou c; did you mean '--out'?\n"),
-        (["predict", "a", "b"], "error: the following arguments are required: out; see gssc predict --help\n"),
-        (["predict", "a", "b", "--out"], "error: argument -o/--out: expected one argument; see gssc predict --help\n"),
+        (["predict", "a", "b"], "error: missing --out; see gssc predict --help\n"),
+        (["predict", "a", "b", "--out"], "error: --out: expected one argument; see gssc predict --help\n"),
     ],
 )
 def test_misspelt(gssc, arguments: list[str], message: str) -> None:
@@ -45,6 +47,28 @@ def test_help_of_a_command_teaches(gssc) -> None:
     assert run.returncode == 0
     assert "--overwrite" in run.stdout
     assert "\n  gssc predict runs/cora rows.npz --out predictions.parquet\n" in run.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_for_people(command: str) -> None:
+    """No Python types, no markup, no names of the parser's own."""
+    _, parser = main_module.parser_of(command, ["--model.name", "str_contrast"] if command == "train" else [])
+    for one in (parser, *subcommands(parser)):
+        shown = one.format_help()
+        assert not re.search(r"Literal|Optional|`|\btype: |:func:|\(required\)|\bnull\b|import\.\w", shown)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--train.normalize=abc", "--train.normalize: must be auto, row, standard or none, not 'abc'"),
+        ("--train.threads=abc", "--train.threads: must be a whole number, not 'abc'"),
+        ("--teachers.trees=abc", "--teachers.trees: must be true or false, not 'abc'"),
+    ],
+)
+def test_a_wrong_value_is_told_in_words(capsys, option: str, message: str) -> None:
+    assert main(["train", "csbm", option]) == 2
+    assert capsys.readouterr().err.replace("\n", " ") == f"error: {message}; see gssc train --help "
 
 
 class Failing:

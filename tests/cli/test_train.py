@@ -1,23 +1,19 @@
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
-from rich.console import Console
 
-from gssc.cli.train import EpochBar
 from gssc.data import csbm
 
-QUICK = ("--model.hidden=16", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=3", "--train.epochs=3",
-         "--train.warmup_epochs=2",
-    "--consolidate.epochs=1", "--train.normalize=none")  # fmt: skip
+SHORT = ("--model", "str_contrast", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=3", "--train.epochs=3",
+    "--train.warmup_epochs=2", "--consolidate.epochs=1", "--train.normalize=none")  # fmt: skip
+QUICK = (*SHORT, "--model.hidden=16")
 
 
 @pytest.fixture
@@ -75,12 +71,12 @@ def test_a_graph_file_without_masks_is_split_as_told(gssc, tmp_path: Path) -> No
 
 def test_a_data_set_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("data: {dataset: digits}\nmodel: {hidden: 16}\n")
-    done = gssc("train", "--config", "c.yaml", "--out", "run", *QUICK[1:])
+    done = gssc("train", "--config", "c.yaml", "--out", "run", *SHORT)
     assert done.returncode == 0, done.stderr
     found = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert (found["model"]["mix_by"], found["train"]["max_batches"]) == ("vector", 20)  # not the defaults
     assert found["model"]["hidden"] == 16
-    (tmp_path / "c.yaml").write_text("train: {epochs: null}\n")
+    (tmp_path / "c.yaml").write_text("model: {name: str_contrast}\ntrain: {epochs: null}\n")
     done = gssc("train", "digits", "--config", "c.yaml", "--out", "other")
     assert done.returncode == 2
     assert "train.epochs is None" in done.stderr
@@ -101,7 +97,7 @@ def test_a_data_set_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: P
         (("--graph", "graph.npz", "--model.hidden", "wide"), "hidden"),
         (("--graph", "graph.npz", "--model.hidden", "0"), "hidden"),
         (("--graph", "graph.npz", "--model.dropout", "1.5"), "dropout"),
-        (("--graph", "graph.npz", "--model.hidden", "1000000"), "not enough memory"),
+        (("--graph", "graph.npz", "--model", "str_contrast", "--model.hidden", "1000000"), "not enough memory"),
         (("csbm", "--split", "fixed-0"), "it offers 20-per-class, per-class:<n>"),
         (("--graph", "graph.npz", "--config", "missing.yaml"), "missing.yaml"),
         (("--graph", "graph.npz", "--out", "text.npz/run"), "text.npz"),
@@ -123,7 +119,7 @@ def test_bad_input_is_one_line_exit_2_and_nothing_written(gssc, graph_file, tmp_
 def test_help_teaches(gssc) -> None:
     done = gssc("train", "--help")
     assert done.returncode == 0
-    for word in ("--model.hidden", "width F of every hidden layer", "gssc train cora --out runs/cora", "--resume"):
+    for word in ("--model.hidden", "width of every hidden layer", "gssc train cora --out runs/cora", "--resume"):
         assert word in done.stdout
 
 
@@ -166,9 +162,9 @@ def test_a_run_does_not_go_on_with_other_settings(gssc, graph_file: Path, tmp_pa
 
 
 def test_a_section_may_come_from_a_file_and_what_is_typed_replaces_the_data_of_one(gssc, graph_file, tmp_path) -> None:
-    (tmp_path / "model.yaml").write_text("hidden: 12\n")
+    (tmp_path / "model.yaml").write_text("name: str_contrast\nhidden: 12\n")
     (tmp_path / "all.yaml").write_text("data: {dataset: cora}\nmodel: {dropout: 0.25}\n")
-    done = gssc("train", "--graph", "graph.npz", "--out", "run", *QUICK[1:], "--model", "model.yaml")
+    done = gssc("train", "--graph", "graph.npz", "--out", "run", *SHORT[2:], "--model", "model.yaml")
     assert done.returncode == 0, done.stderr
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["model"]["hidden"] == 12
     done = gssc("train", "--graph", "graph.npz", "--config", "all.yaml", "--out", "other", *QUICK)
@@ -203,21 +199,6 @@ def test_a_full_disk_is_one_line(graph_file: Path, tmp_path: Path) -> None:
     assert "make room on the disk" in last
 
 
-def test_the_numbers_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    run = SimpleNamespace(config=SimpleNamespace(total_epochs=170), training=SimpleNamespace(epoch=0))
-    bar = EpochBar(run)
-    bar.show(SimpleNamespace(
-        epoch=168, phase="consolidate", best=True, smoothness_loss=0.031, classification_loss=6.357,
-        val_score=0.8166, edges_kept=5_278, pseudo_homophily=0.812,
-    ))  # fmt: skip
-    console = Console(width=80, file=io.StringIO())
-    console.print(bar.progress.get_renderable())
-    (line,) = console.file.getvalue().splitlines()
-    assert "169/170" in line
-    assert "homophily 0.812" in line
-
-
 def test_a_rival_is_a_run_too(gssc, graph_file: Path, tmp_path: Path) -> None:
     options = ("--graph", "graph.npz", "--train.epochs=4", "--model.hidden=8")
     done = gssc("train", *options, "--model", "gcn", "--out", "gcn")
@@ -233,6 +214,18 @@ def test_a_rival_is_a_run_too(gssc, graph_file: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     np.savez(tmp_path / "rows.npz", x=csbm(nodes=100, degree=4, seed=1).features[:5])
     assert gssc("predict", "mlp", "rows.npz", "--out", "predictions.csv").returncode == 0
+
+
+@pytest.mark.parametrize("model", ["glnn", "link_dist", "graph_mlp"])
+def test_a_rival_without_a_graph_is_exported_and_predicts(gssc, graph_file: Path, tmp_path: Path, model: str) -> None:
+    options = ("--train.epochs=3", "--model.hidden=8", *(["--teacher.max_epochs=3"] if model == "glnn" else []))
+    done = gssc("train", "--graph", "graph.npz", "--model", model, "--out", "run", *options)
+    assert done.returncode == 0, done.stderr
+    np.savez(tmp_path / "rows.npz", x=csbm(nodes=100, degree=4, seed=1).features[:5])
+    assert gssc("predict", "run", "rows.npz", "--out", "predictions.csv").returncode == 0
+    done = gssc("export", "run", "--format", "numpy")
+    assert done.returncode == 0, done.stderr
+    assert "of 64 generated rows differ by at most" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,8 @@ def test_neighbours_are_those_of_the_classifier(tmp_path: Path) -> None:
     labels = np.repeat(["a", "b"], 20)
     lines = [",".join(map(str, [*row, label])) for row, label in zip(table.tolist(), labels, strict=True)]
     (tmp_path / "n.csv").write_text("p,q,r,label\n" + "\n".join(lines))
-    tiny = GSSCClassifier(hidden=4, epochs=1, warmup_epochs=1, consolidate_epochs=0).fit(table, labels)
+    quick = {"teachers": {"trees": False, "rounds": 1}, "model": {"hidden": 4}}
+    tiny = GSSCClassifier(config=quick).fit(table, labels)
     np.testing.assert_array_equal(import_tables(tmp_path / "n.csv").edges, tiny.edge_index_)
 
 
@@ -409,3 +410,10 @@ def test_any_table_comes_back(data: st.DataObject, ids: list[str], tmp_path: Pat
     assert set(map(tuple, graph.edges.T.tolist())) == expected
     assert graph.node_ids is not None
     assert [str(name) for name in graph.node_ids.tolist()] == ids
+
+
+def test_a_column_of_names_may_be_the_labels(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,a,b,group\nn1,1,2,x\nn2,2,3,y\nn3,3,4,x\n")
+    with pytest.raises(GsscError, match=r"'group': 'x' is not a number.*--ignore\); if it holds the classes.*--label"):
+        import_tables(tmp_path / "nodes.csv")
+    assert import_tables(tmp_path / "nodes.csv", label_column="group", n_neighbors=1).class_names == ("x", "y")

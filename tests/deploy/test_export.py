@@ -22,6 +22,8 @@ from scipy import sparse
 from gssc.deploy import DeployedModel
 from gssc.deploy.export import export_run, folder, numpy_predictor, onnx_format, torch_module
 from gssc.errors import GsscError
+from gssc.models.graph_mlp import GraphMLP
+from gssc.models.link_dist import LinkDist
 from gssc.models.str_contrast import STRContrast, STRContrastSettings
 
 CLOSE = {"rtol": 0, "atol": 1e-5}
@@ -31,12 +33,15 @@ def trained(activation: str = "leaky_relu", block: str = "norm_first", layers: i
     """A network whose batch norms have something to fold."""
     torch.manual_seed(0)
     config = STRContrastSettings(hidden=16, layers=layers, activation=activation, block=block)  # type: ignore[arg-type]
-    model = STRContrast(12, 5, config)
+    return with_other_norms(STRContrast(12, 5, config))
+
+
+def with_other_norms(model: Any) -> Any:
     with torch.no_grad():
         for name, value in model.state_dict().items():
             if name.endswith("running_var"):
                 value.uniform_(0.5, 2)
-            elif name.endswith(("running_mean", "scale", "shift", "bias")):
+            elif name.endswith(("running_mean", "scale", "shift", "bias", "norm.weight", "over_row.weight")):
                 value.add_(0.3 * torch.randn_like(value))
     return model.eval()
 
@@ -148,6 +153,25 @@ def test_every_output_is_the_trained_models(
             true_logits, true_probabilities = true_outputs(network, x, options)
             np.testing.assert_allclose(logits, true_logits, **CLOSE)
             np.testing.assert_allclose(probabilities, true_probabilities, **CLOSE)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+@pytest.mark.parametrize("rival", [GraphMLP, LinkDist])
+@pytest.mark.parametrize("format", READERS)
+def test_rivals_with_layer_norm_are_exported_too(tmp_path: Path, format: str, rival: Any) -> None:
+    torch.manual_seed(0)
+    network, names = with_other_norms(rival(12, 5, hidden=16)), ["α", "b|c", "d", "e", "f"]
+    model = DeployedModel(network.folded_layers(), names, activation=network.activation)
+    x = some_rows(40)
+    true_logits, true_probabilities = true_outputs(network, x, {})
+    np.testing.assert_allclose(model.logits(x), true_logits, atol=1e-5)
+    np.testing.assert_allclose(model.logits(x[3:4]), true_logits[3:4], atol=1e-5)
+    model.save(tmp_path)
+    export = export_run(tmp_path, format)
+    for read in READERS[format]:
+        logits, probabilities = read(export.folder, x)
+        np.testing.assert_allclose(logits, true_logits, rtol=0, atol=2e-5)
+        np.testing.assert_allclose(probabilities, true_probabilities, **CLOSE)
 
 
 @pytest.mark.parametrize("format", READERS)

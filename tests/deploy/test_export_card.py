@@ -148,11 +148,15 @@ def test_what_is_not_a_finished_run(model: DeployedModel, tmp_path: Path) -> Non
     with pytest.raises(GsscError, match="there is no such folder"):
         read_source(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(GsscError, match="is not a run: it has no model.json"):
+    with pytest.raises(GsscError, match="cannot be exported: it has no model.json"):
         read_source(tmp_path / "empty")
+    (tmp_path / "empty" / "scores.npz").touch()
+    for read in (read_source, DeployedModel.load):
+        with pytest.raises(GsscError, match=r"its model needs the graph to predict; .* in scores\.npz"):
+            read(tmp_path / "empty")
     model.save(tmp_path / "run")
     (tmp_path / "run" / "config.yaml").write_text("train: {lr: 0.5}")
-    with pytest.raises(GsscError, match="is not finished: go on with gssc train --out .* --resume"):
+    with pytest.raises(GsscError, match="is not finished: resume it with gssc train --out .* --resume"):
         read_source(tmp_path / "run")
     for broken, message in (("{", "is not JSON"), ("[]", "is not a JSON object")):
         (tmp_path / "run" / "metrics.json").write_text(broken)

@@ -20,6 +20,7 @@ from scipy import sparse
 
 from gssc.deploy import DeployedModel, store
 from gssc.deploy import forward as forward_module
+from gssc.deploy.activations import activations_of
 from gssc.errors import GsscError
 
 
@@ -32,6 +33,14 @@ def random_model(widths: list[int], seed: int = 0, **options) -> DeployedModel:
     return DeployedModel(layers, class_names=[f"class {index}" for index in range(widths[-1])], **options)
 
 
+BY_TORCH = {
+    "relu": torch.relu,
+    "leaky_relu": lambda h: torch.nn.functional.leaky_relu(h, 0.01),
+    "gelu": torch.nn.functional.gelu,
+    "standardize": lambda h: torch.nn.functional.layer_norm(h, h.shape[1:], eps=1e-5),
+}
+
+
 def by_torch(model: DeployedModel, x: np.ndarray) -> np.ndarray:
     """The same network, written down in torch and in double precision."""
     h = torch.from_numpy(np.asarray(x, dtype=np.float64))
@@ -41,7 +50,7 @@ def by_torch(model: DeployedModel, x: np.ndarray) -> np.ndarray:
     for number, (weight, bias) in enumerate(model.layers):
         h = torch.nn.functional.linear(h, torch.from_numpy(weight).double(), torch.from_numpy(bias).double())
         if number + 1 < len(model.layers):
-            h = torch.relu(h) if model.activation == "relu" else torch.nn.functional.leaky_relu(h, 0.01)
+            h = BY_TORCH[activations_of(model.activation, len(model.layers) - 1)[number]](h)
     return h.numpy()
 
 
@@ -60,7 +69,7 @@ def test_one_row_by_hand() -> None:
     assert model.predict(x).tolist() == [0]
 
 
-@pytest.mark.parametrize("activation", ["relu", "leaky_relu"])
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "gelu"])
 @pytest.mark.parametrize("normalize", ["row", "none"])
 @pytest.mark.parametrize("widths", [[5, 3], [5, 13, 7], [5, 8, 16, 2, 3]])
 @pytest.mark.parametrize("rows", [1, 7, 30, 4500])  # few, within a block, and over three of them
@@ -83,6 +92,14 @@ def test_every_form_agrees_with_torch_in_double(
         sparse.coo_matrix(x),
     ):
         np.testing.assert_allclose(model.logits(form), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 30, 4500])
+def test_each_hidden_layer_may_have_an_activation_of_its_own(rows: int) -> None:
+    model = random_model([5, 8, 16, 3], activation="standardize,leaky_relu")
+    x = counts(np.random.default_rng(1), rows, 5)
+    np.testing.assert_allclose(model.logits(x), by_torch(model, x), rtol=1e-4, atol=1e-4)
+    assert model.embed(x).shape == (rows, 16)
 
 
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
@@ -217,7 +234,8 @@ W, B = np.ones((2, 3)), np.zeros(2)
         ({"class_names": ["a"]}, "1 names for 2 outputs"),
         ({"class_names": ["a", "a"]}, "twice"),
         ({"feature_names": ["a"]}, "1 names for 3 features"),
-        ({"activation": "gelu"}, "one of relu, leaky_relu"),
+        ({"activation": "tanh"}, "one of relu, leaky_relu"),
+        ({"activation": "gelu,relu,relu"}, "3 names for"),
         ({"normalize": "column"}, "one of row, none"),
         ({"task": "regression"}, "one of multiclass, multilabel"),
         ({"temperature": 0.0}, "positive"),

@@ -58,6 +58,7 @@ def test_rows_of_some_keys(tmp_path):
         ("config", "'{\"a\": '", "where JSON belongs"),
         ("versions", "'[1]'", "where JSON belongs"),
         ("status", "'perhaps'", "status 'perhaps'"),
+        ("test_score", "0.9", "a digest that is not that of its values"),
         ("finished_at", "cast(x'ff' as text)", "cannot use the results store"),
     ],
 )
@@ -92,6 +93,7 @@ def test_a_store_of_the_version_before_is_brought_up_to_date(tmp_path):
         for old, new in RENAMED.items():
             connection.execute(f"ALTER TABLE runs RENAME COLUMN {new} TO {old}")
         connection.execute("ALTER TABLE runs DROP COLUMN metric")
+        connection.execute("ALTER TABLE runs DROP COLUMN digest")
     store = Store(path)
     store.put(a_row("two"))
     assert [(row["key"], row["metric"], row["test_score"]) for row in store.rows()] == [

@@ -11,6 +11,9 @@ import torch.nn.functional as F
 from gssc.features import SparseRows
 from gssc.models.base import TrainingGraph
 from gssc.models.glnn import GLNN
+from gssc.tasks import Classes
+
+TASK = Classes(2)
 
 NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
 ROWS = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [3.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
@@ -32,13 +35,13 @@ def student(**settings: float) -> GLNN:
 def test_agreeing_with_the_teacher_costs_nothing() -> None:
     model = student()
     model.learn_from(model(ROWS).detach())
-    (loss,) = model.losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN), rng())
+    (loss,) = model.losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN, TASK), rng())
     assert torch.isclose(loss, torch.zeros(()), atol=1e-6)
 
 
 def test_the_loss_by_hand() -> None:
     model = student(label_weight=0.25)
-    (loss,) = model.losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN), rng())
+    (loss,) = model.losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN, TASK), rng())
     answers, target = model(ROWS).log_softmax(1), TEACHER.softmax(1)
     divergence = (target * (target.log() - answers)).sum(1).mean()
     taught = F.cross_entropy(model(ROWS)[TRAIN], LABELS[TRAIN])
@@ -46,15 +49,15 @@ def test_the_loss_by_hand() -> None:
 
 
 def test_without_label_weight_labels_do_not_matter() -> None:
-    (loss,) = student().losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN), rng())
-    (other,) = student().losses(TrainingGraph(ROWS, NO_EDGES, None, 1 - LABELS, TRAIN), rng())
+    (loss,) = student().losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN, TASK), rng())
+    (other,) = student().losses(TrainingGraph(ROWS, NO_EDGES, None, 1 - LABELS, TRAIN, TASK), rng())
     assert torch.equal(loss, other)
 
 
 def test_batches_cover_all_nodes() -> None:
     model = student(batch_size=2)
-    losses = list(model.losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN), rng()))
-    (whole,) = student().losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN), rng())
+    losses = list(model.losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN, TASK), rng()))
+    (whole,) = student().losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN, TASK), rng())
     assert len(losses) == 2
     torch.testing.assert_close(torch.stack(losses).mean(), whole)
 
@@ -68,4 +71,4 @@ def test_sparse_rows_give_the_same(layers: int, norm: str) -> None:
 
 def test_without_a_teacher_it_cannot_learn() -> None:
     with pytest.raises(AssertionError, match="learn_from"):
-        next(iter(GLNN(3, 2).losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN), rng())))
+        next(iter(GLNN(3, 2).losses(TrainingGraph(ROWS, NO_EDGES, None, LABELS, TRAIN, TASK), rng())))

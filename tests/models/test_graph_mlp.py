@@ -11,6 +11,9 @@ from torch import Tensor
 from gssc.features import SparseRows
 from gssc.models.base import TrainingGraph
 from gssc.models.graph_mlp import GraphMLP, neighbour_contrast, powers_among, smoothed_adjacency
+from gssc.tasks import Classes
+
+TASK = Classes(2)
 
 PATH = torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]])  # 0 - 1 - 2 - 3
 ROWS = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [3.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
@@ -105,8 +108,8 @@ def test_a_small_graph_is_one_batch() -> None:
 def test_edges_matter_to_the_loss_and_not_to_the_prediction() -> None:
     model = small(dropout=0.0)
     labels, train = torch.tensor([0, 1, 0, 1]), torch.tensor([0, 3])
-    (all_edges,) = model.losses(TrainingGraph(ROWS, PATH, None, labels, train), rng())
-    (one_edge,) = model.losses(TrainingGraph(ROWS, PATH[:, [0, 3]], None, labels, train), rng())
+    (all_edges,) = model.losses(TrainingGraph(ROWS, PATH, None, labels, train, TASK), rng())
+    (one_edge,) = model.losses(TrainingGraph(ROWS, PATH[:, [0, 3]], None, labels, train, TASK), rng())
     assert not torch.isclose(all_edges, one_edge)
     assert torch.equal(model(ROWS, PATH), model(ROWS, PATH[:, :0]))
 
@@ -116,8 +119,8 @@ def test_sparse_rows_give_the_same() -> None:
     labels, train = torch.tensor([0, 1, 0, 1]), torch.tensor([0, 3])
     sparse = SparseRows(sp.csr_matrix(ROWS.numpy()))
     torch.testing.assert_close(model(sparse, PATH), model(ROWS, PATH))
-    (dense_loss,) = model.losses(TrainingGraph(ROWS, PATH, None, labels, train), rng())
-    (sparse_loss,) = model.losses(TrainingGraph(sparse, PATH, None, labels, train), rng())
+    (dense_loss,) = model.losses(TrainingGraph(ROWS, PATH, None, labels, train, TASK), rng())
+    (sparse_loss,) = model.losses(TrainingGraph(sparse, PATH, None, labels, train, TASK), rng())
     torch.testing.assert_close(sparse_loss, dense_loss)
 
 
@@ -131,7 +134,7 @@ def test_an_unlabelled_node_follows_its_neighbours() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     generator = rng()
     for _ in range(60):
-        for loss in model.losses(TrainingGraph(rows, edges, None, labels, torch.tensor([0, 4])), generator):
+        for loss in model.losses(TrainingGraph(rows, edges, None, labels, torch.tensor([0, 4]), TASK), generator):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

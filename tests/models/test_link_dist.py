@@ -11,6 +11,9 @@ import torch.nn.functional as F
 from gssc.features import SparseRows
 from gssc.models.base import TrainingGraph
 from gssc.models.link_dist import LinkDist, class_weights, labelled_loss
+from gssc.tasks import Classes
+
+TASK = Classes(2)
 
 PATH = torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]])  # 0 - 1 - 2 - 3
 ROWS = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [3.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
@@ -59,20 +62,21 @@ def test_edge_loss_by_hand() -> None:
 def test_dropped_edges_take_no_part() -> None:
     model = small()
     weights = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
-    weighed = [loss.item() for loss in model.losses(TrainingGraph(ROWS, PATH, weights, LABELS, TRAIN), rng())]
+    weighed = [loss.item() for loss in model.losses(TrainingGraph(ROWS, PATH, weights, LABELS, TRAIN, TASK), rng())]
     left_out = [
-        loss.item() for loss in model.losses(TrainingGraph(ROWS, PATH[:, weights > 0], None, LABELS, TRAIN), rng())
+        loss.item()
+        for loss in model.losses(TrainingGraph(ROWS, PATH[:, weights > 0], None, LABELS, TRAIN, TASK), rng())
     ]
-    every = [loss.item() for loss in model.losses(TrainingGraph(ROWS, PATH, None, LABELS, TRAIN), rng())]
+    every = [loss.item() for loss in model.losses(TrainingGraph(ROWS, PATH, None, LABELS, TRAIN, TASK), rng())]
     assert weighed == left_out != every
 
 
 def test_without_edges_there_is_nothing_to_learn() -> None:
-    assert list(small().losses(TrainingGraph(ROWS, PATH, torch.zeros(6), LABELS, TRAIN), rng())) == []
+    assert list(small().losses(TrainingGraph(ROWS, PATH, torch.zeros(6), LABELS, TRAIN, TASK), rng())) == []
 
 
 def test_one_loss_a_batch_of_edges() -> None:
-    assert len(list(small(batch_size=3).losses(TrainingGraph(ROWS, PATH, None, LABELS, TRAIN), rng()))) == 2
+    assert len(list(small(batch_size=3).losses(TrainingGraph(ROWS, PATH, None, LABELS, TRAIN, TASK), rng()))) == 2
 
 
 def test_prediction_is_the_first_head_and_needs_no_edges() -> None:
@@ -80,14 +84,14 @@ def test_prediction_is_the_first_head_and_needs_no_edges() -> None:
     assert torch.equal(model(ROWS, PATH), model(ROWS, PATH[:, :0]))
     with torch.no_grad():
         model.neighbour.linear.weight.add_(1)
-    assert torch.equal(model(ROWS), model.own(model.middle(model.first(ROWS))))
+    assert torch.equal(model(ROWS), model.own(model.middle(model.first(ROWS), rng()), rng()))
 
 
 @pytest.mark.parametrize("contrast", [False, True])
 def test_sparse_rows_give_the_same(contrast: bool) -> None:
     sparse = SparseRows(sp.csr_matrix(ROWS.numpy()))
-    dense_losses = list(small(contrast=contrast).losses(TrainingGraph(ROWS, PATH, None, LABELS, TRAIN), rng()))
-    sparse_losses = list(small(contrast=contrast).losses(TrainingGraph(sparse, PATH, None, LABELS, TRAIN), rng()))
+    dense_losses = list(small(contrast=contrast).losses(TrainingGraph(ROWS, PATH, None, LABELS, TRAIN, TASK), rng()))
+    sparse_losses = list(small(contrast=contrast).losses(TrainingGraph(sparse, PATH, None, LABELS, TRAIN, TASK), rng()))
     torch.testing.assert_close(sparse_losses, dense_losses)
 
 
@@ -113,7 +117,7 @@ def test_an_unlabelled_node_follows_its_neighbours(contrast: bool) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     generator = rng()
     for _ in range(60):
-        for loss in model.losses(TrainingGraph(rows, edges, None, labels, torch.tensor([0, 4])), generator):
+        for loss in model.losses(TrainingGraph(rows, edges, None, labels, torch.tensor([0, 4]), TASK), generator):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -11,6 +11,9 @@ import torch.nn.functional as F
 from gssc.features import SparseRows
 from gssc.models.base import NodeModel, TrainingGraph
 from gssc.models.registry import model_entry
+from gssc.tasks import Classes
+
+TASK = Classes(3)
 
 NAMES = ["gcn", "gat", "sage", "sgc", "appnp", "dagnn", "h2gcn", "sign", "glognn"]
 
@@ -134,7 +137,7 @@ class TestEveryModel:
         optimizer = torch.optim.Adam(model.parameter_groups(0.0), lr=0.05)
         for _ in range(60):
             model.train()
-            for loss in model.losses(TrainingGraph(rows, edges, None, labels, torch.arange(12)), rng):
+            for loss in model.losses(TrainingGraph(rows, edges, None, labels, torch.arange(12), TASK), rng):
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -146,7 +149,7 @@ class TestEveryModel:
         for recipe in [kind.recipe, *kind.recipes.values()]:
             model = kind(5, 3, **recipe.model)
             assert model(features(), both_directions(UNDIRECTED)).shape == (6, 3)
-            assert recipe.normalize in ("row", "none")
+            assert recipe.normalize in ("auto", "row", "none")
 
     def test_every_parameter_is_in_one_group(self, name: str) -> None:
         model = built(name)

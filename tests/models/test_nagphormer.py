@@ -9,6 +9,9 @@ import torch
 from gssc.features import SparseRows
 from gssc.models.base import TrainingGraph
 from gssc.models.nagphormer import NAGphormer, laplacian_positions
+from gssc.tasks import Classes
+
+TASK = Classes(2)
 
 PATH = torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]])  # 0 - 1 - 2 - 3
 ROWS = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [3.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
@@ -67,7 +70,7 @@ def test_predicting_in_batches_changes_nothing() -> None:
 def test_batches_cover_every_training_node_once() -> None:
     model = small(batch_size=2, dropout=0.0, attention_dropout=0.0)
     labels, train = torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1, 3])
-    losses = list(model.losses(TrainingGraph(ROWS, PATH, None, labels, train), np.random.default_rng(0)))
+    losses = list(model.losses(TrainingGraph(ROWS, PATH, None, labels, train, TASK), np.random.default_rng(0)))
     whole = torch.nn.functional.cross_entropy(model(ROWS, PATH)[train], labels[train], reduction="sum")
     assert len(losses) == 2
     torch.testing.assert_close(2 * losses[0] + losses[1], whole)

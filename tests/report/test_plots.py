@@ -12,6 +12,7 @@ from gssc import report
 from gssc.errors import GsscError
 from gssc.report.calibration import BINS
 from gssc.report.classes import confusion_counts
+from gssc.report.curves import with_gaps
 from gssc.report.style import colours
 
 RECORDS = [
@@ -130,3 +131,15 @@ def test_records_are_read_as_columns(tmp_path: Path) -> None:
     epochs = report.read_epochs(tmp_path)
     assert epochs["phase"].tolist() == ["warm-up", "alternate", "consolidate"]
     np.testing.assert_array_equal(epochs["homophily"], [0.6, 0.7, np.nan])
+
+
+def test_curves_of_different_models_are_not_joined() -> None:
+    epochs = {
+        "epoch": np.arange(5.0),
+        "phase": np.array(["trees", "teachers", "pairs", "student 1, plain", "student 1, close"]),
+    }
+    at, values = with_gaps(epochs, np.arange(5.0))
+    assert np.isnan(values).nonzero()[0].tolist() == [2, 4, 6]
+    assert np.array_equal(np.isnan(at), np.isnan(values))
+    one = {"epoch": np.arange(3.0), "phase": np.array(["warm-up", "alternate", "alternate"])}
+    assert np.array_equal(with_gaps(one, np.arange(3.0))[1], np.arange(3.0))

@@ -17,7 +17,7 @@ SHORT = {
     "train": {"epochs": 2, "warmup_epochs": 2},
     "consolidate": {"epochs": 1},
     "sparsifier": {"pretrain_epochs": 2, "hidden": 8},
-    "model": {"hidden": 8},
+    "model": {"name": "str_contrast", "hidden": 8},
 }
 
 

@@ -12,7 +12,7 @@ from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 
 SETTINGS = {
-    "model": {"hidden": 8},
+    "model": {"name": "str_contrast", "hidden": 8},
     "sparsifier": {"hidden": 4, "pretrain_epochs": 2},
     "train": {"epochs": 3, "warmup_epochs": 3, "batch_size": 32, "normalize": "none", "average": 0.9},
 }
@@ -53,7 +53,8 @@ def test_the_average_predicts_and_is_deployed() -> None:
     for _ in training.epochs():
         pass
     logits = training.predict_all()
-    alone = torch.cat([training.model.predict(rows) for rows in training.all_rows.blocks()])
+    with torch.no_grad():
+        alone = torch.cat([training.model.eval()(rows) for rows in training.all_rows.blocks()])
     assert not torch.equal(logits, alone)
     deployed = torch.from_numpy(training.deployed().logits(graph.features))
     assert torch.allclose(deployed, logits, atol=1e-5)

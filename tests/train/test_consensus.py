@@ -22,7 +22,7 @@ KNOWN = torch.tensor([0, -1, -1, -1])
 
 def settings(**train: object) -> dict:
     return {
-        "model": {"hidden": 8},
+        "model": {"name": "str_contrast", "hidden": 8},
         "sparsifier": {"hidden": 4, "pretrain_epochs": 2},
         "train": {"epochs": 2, "warmup_epochs": 2, "batch_size": 32, "normalize": "none", **train},
         "consolidate": {"epochs": 4},

@@ -12,7 +12,7 @@ from gssc.names import nearest
 EXAMPLES = """\
 examples:
   gssc completion bash > ~/.local/share/bash-completion/completions/gssc
-  gssc completion zsh > ~/.zfunc/_gssc          with `fpath+=~/.zfunc; autoload -Uz compinit; compinit` in ~/.zshrc
+  gssc completion zsh > ~/.zfunc/_gssc          in ~/.zshrc: fpath+=~/.zfunc; autoload -Uz compinit; compinit
   gssc completion fish > ~/.config/fish/completions/gssc.fish
 
 Write the script again after an update: it lists the options of the version that wrote it.

@@ -16,10 +16,10 @@ MANY_OPTIONS = 12
 
 
 class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Leaves the line breaks of examples as they are written, and what goes without saying unsaid."""
+    """Leaves the line breaks of examples as they are written, and shows help texts without Python types."""
 
     def add_usage(self, usage: str | None, actions: Iterable[argparse.Action], *args: Any, **kwargs: Any) -> None:
-        """Show a dozen options or more as one word: the list below the usage says it all again."""
+        """Show a dozen options or more as one word: the list below repeats them."""
         actions = list(actions)
         optional = [action for action in actions if action.option_strings and not action.required]
         if usage is None and len(optional) >= MANY_OPTIONS:
@@ -29,9 +29,36 @@ class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHe
         super().add_usage(usage, actions, *args, **kwargs)
 
     def _expand_help(self, action: argparse.Action) -> str:
-        text = super()._expand_help(action)
-        text = re.sub(r"\b(type: str( \| null)?|default: (null|False|\[\]))(, )?", "", text)
-        return re.sub(r", \)", ")", text).removesuffix(" ()")
+        if isinstance(action, jsonargparse._actions.ActionConfigFile) or "configuration file" in (action.help or ""):
+            return "YAML file with the settings of this section"
+        return plain_help(super()._expand_help(action))
+
+
+def plain_help(text: str) -> str:
+    """Return a help text without markup, Python types and facts that are obvious.
+
+    >>> plain_help("``a`` or ``b``; see :func:`gssc.trust.edge_trust`. (type: Literal['a', 'b'], default: a)")
+    'a or b; see edge_trust. (default: a)'
+    >>> plain_help("seed of the run (type: int)"), plain_help("feature rows (required)")
+    ('seed of the run', 'feature rows')
+    """
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("`", "")
+    text, _, facts = (
+        text.rpartition(" (") if re.search(r" \((type: |default: |required)[^()]*\)$", text) else (text, "", "")
+    )
+    default = re.search(r"default: (.*?)\)?$", facts)
+    if default is None or default[1] in ("null", "None", "False", "[]", ""):
+        return text
+    return f"{text} (default: {default[1].lower() if default[1] == 'True' else default[1]})"
+
+
+def sentence(summary: str) -> str:
+    """Return a summary as a sentence.
+
+    >>> sentence("learn from a graph")
+    'Learn from a graph.'
+    """
+    return f"{summary[0].upper()}{summary[1:]}."
 
 
 class CommandParser(jsonargparse.ArgumentParser):
@@ -44,11 +71,27 @@ class CommandParser(jsonargparse.ArgumentParser):
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Turn any complaint of argparse or jsonargparse into one readable line."""
         text = " ".join(message.split())
-        text = re.sub(r'^Parser key "([^"]+)":', r"--\1:", text)
-        text = re.sub(r"<class '([\w.]+)'>", r"\1", text)
+        text = re.sub(r'^Parser key "([^"]+)":', lambda found: f"{self._typed(found[1])}:", text)
+        text = re.sub(r"^argument (?:-\w/)?(--[\w.-]+):", r"\1:", text)
+        text = re.sub(r"Expected a (.+)\. Got value: (.*)$", _expected, text)
+        if missing := re.match(r"the following arguments are required: (.*)", text):
+            text = f"missing {', '.join(map(self._typed, missing[1].split(', ')))}"
+        if choices := re.match(r'expected "subcommand" to be one of \{(.*)\}', text):
+            text = f"name a subcommand: {choices[1].replace(',', ', ')}"
         hint = self._nearest(text)
-        end = f"did you mean {hint!r}?" if hint else f"see {self.prog} --help"
+        end = f"did you mean {hint!r}?" if hint else f"see {self.prog.replace(' [options]', '')} --help"
         raise GsscError(f"{text.rstrip('.')}; {end}") from None
+
+    def _typed(self, key: str) -> str:
+        """Return what the user types for an argument: its option, or its name in capitals.
+
+        jsonargparse prefixes arguments of subcommands with the name of the subcommand (``import.nodes``).
+        """
+        for parser in (self, *subcommands(self)):
+            for action in parser._actions:
+                if action.dest in (key, key.partition(".")[2]):
+                    return action.option_strings[-1] if action.option_strings else action.dest.upper()
+        return f"--{key}"
 
     def _nearest(self, message: str) -> str | None:
         if wrong := re.match(r"unrecognized arguments: (?:.* )?(--?[\w.-]+)", message, re.IGNORECASE):
@@ -67,10 +110,25 @@ def _shown(action: argparse.Action) -> str:
     return f"[{action.dest}]" if action.nargs == "?" else action.dest
 
 
+def _expected(found: re.Match[str]) -> str:
+    """Return a complaint about a value in words, not in Python types."""
+    wanted, given = re.sub(r"<class '(\w+)'>", r"\1", found[1]), found[2].strip("'")
+    if choices := re.findall(r"'([^']*)'", wanted):
+        return f"must be {' or '.join(filter(None, (', '.join(choices[:-1]), choices[-1])))}, not {given!r}"
+    names = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+    return f"must be {names.get(wanted, wanted)}, not {given!r}"
+
+
+def subcommands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield the parser of every subcommand."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.values()
+
+
 def option_strings(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield every option of a parser and of its subcommands."""
     for action in parser._actions:
         yield from action.option_strings
-        if isinstance(action, argparse._SubParsersAction):
-            for child in action.choices.values():
-                yield from option_strings(child)
+    for child in subcommands(parser):
+        yield from option_strings(child)

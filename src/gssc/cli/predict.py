@@ -32,7 +32,7 @@ SHOWN_CLASSES = 12
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument(
         "rows", type=str, help="rows: .npz, .npy, .csv, .tsv, .parquet or a graph's folder; - is standard input"
@@ -48,6 +48,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     parser.add_argument("--smiles-column", type=str, help="column of SMILES, for a model of molecules; default smiles")
+    parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows that hold no molecule; default skip")
 
 
 def run(args: Any) -> None:

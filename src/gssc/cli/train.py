@@ -1,4 +1,4 @@
-"""``gssc train``: a graph in, a run folder with a trained model out."""
+"""``gssc train``: trains a model on a graph and writes a run folder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
+    PAIR_MODEL,
     DataConfig,
     RunConfig,
     config_class,
@@ -26,26 +27,29 @@ from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.run import Run
-    from gssc.train.training import Epoch
+    from gssc.train.distributed import Processes
 
 EXAMPLES = """\
 examples:
-  gssc train cora --out runs/cora                    the shipped recipe, seed 0
+  gssc train cora --out runs/cora                    the default learner, seed 0
   gssc train cora --seed 3 --model.hidden 512 --out runs/wide
   gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
-  gssc train cora --preset paper --out runs/paper    the method as the text has it
-  gssc train cora --model gcn --out runs/gcn         a model GSSC is compared with (see gssc bench --list)
+  gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the data set
+  gssc train cora --preset paper --out runs/paper    pair training as the paper describes it
+  gssc train --graph mine.npz --fast --out runs/fast         a linear model in seconds
+  gssc train cora --model gcn --out runs/gcn         another model (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
-  gssc train --out runs/cora --resume                go on after an interruption
+  gssc train --out runs/cora --resume                continue after an interruption
   gssc train bbbp --out runs/bbbp                    a set of molecules (extra molecules)
   gssc train --molecules mine.csv --smiles-column smiles --targets active --out runs/mine
 
-Settings are layered; later ones win: defaults, the data set's recipe, --preset (in place of the recipe), --config,
-options. The run folder keeps them all in config.yaml.
+Settings are layered, and later ones win: defaults, the recipe of the data set (model str_contrast only), --preset in
+place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
 """
+STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 DEFAULTS_IN_ARGS = False
+FAST_MODEL = "ridge_student"  # what --fast is short for
 SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
-WIDE = 120  # columns that a bar, the time left and the best epoch need beside the numbers
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
     "graph": ("data", "graph"),
@@ -68,12 +72,19 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
     parser.add_argument("--seed", type=int, help="seed of the run")
     parser.add_argument(
-        "--device", type=str, help="cpu, cuda, mps, ...; GSSC only, and exact results are those of a cpu"
+        "--device",
+        type=str,
+        help="cpu, cuda, mps, ...; model str_contrast only; results are exactly repeatable on a cpu",
     )
-    parser.add_argument("--preset", type=str, help=f"{', '.join(PRESETS)}; used in place of the recipe")
+    parser.add_argument(
+        "--preset", type=str, help=f"{', '.join(PRESETS)}: settings of model str_contrast, in place of the recipe"
+    )
+    parser.add_argument(
+        "--fast", action="store_true", help=f"a linear model in seconds: short for --model {FAST_MODEL}"
+    )
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
     parser.add_argument("--track", type=str, help="also log to tensorboard, mlflow or both, separated by a comma")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
     add_settings(parser, arguments)
@@ -89,8 +100,9 @@ def add_settings(parser: Any, arguments: Sequence[str]) -> None:
 def expanded(arguments: Sequence[str]) -> list[str]:
     """The arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file or YAML.
 
-    The same for ``--sparsifier NAME``.
+    The same for ``--sparsifier NAME``. ``--fast`` names the fast model.
     """
+    arguments = [f"--model.name={FAST_MODEL}" if argument == "--fast" else argument for argument in arguments]
     text = "\n".join(arguments)
     named = re.sub(r"^--(model|sparsifier)[=\n](\w+)$", r"--\1.name=\2", text, flags=re.MULTILINE)
     return named.split("\n") if arguments else []
@@ -98,16 +110,18 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 def named(section: str, arguments: Sequence[str]) -> str | None:
     """The model or sparsifier that is typed, or that a file of settings names; its settings may be typed, too."""
-    typed = _value_of(f"--{section}.name", arguments)
+    typed, own_file = _value_of(f"--{section}.name", arguments), _value_of(f"--{section}", arguments)
     if typed:
         return typed
+    if own_file and Path(own_file).is_file() and "name" in (values := read_settings(own_file)):
+        return str(values["name"])
     file, folder = _value_of("--config", arguments), _value_of("--out", arguments)
     files = [Path(file)] if file else []
     files += [Path(folder) / "config.yaml"] if folder and "--resume" in arguments else []
     for path in filter(Path.is_file, files):
-        values = read_settings(path).get(section)
-        if isinstance(values, dict) and "name" in values:
-            return str(values["name"])
+        found = read_settings(path).get(section)
+        if isinstance(found, dict) and "name" in found:
+            return str(found["name"])
     return None
 
 
@@ -121,15 +135,44 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def run(args: Any) -> None:
-    """Put the settings together, train with a progress bar, show the result."""
+    """Put the settings together, train with a progress bar, show the result; by torchrun, with other processes."""
+    from gssc.train.distributed import joined
+    from gssc.train.optimize import without_compiler
+
+    without_compiler()
+    with joined() as processes:
+        if is_about_molecules(args):
+            if processes.count > 1:
+                raise GsscError("models of molecules train in one process: start them without torchrun")
+            train_molecules(args)
+        elif processes.first:
+            _train(args, processes)
+        else:
+            _help(args, processes)
+
+
+def _help(args: Any, processes: Processes) -> None:
+    """Train along with the first process, which alone reads and writes the run folder."""
+    from gssc.result import make_training
+    from gssc.run import load_graph
+
+    shared: Any = processes.from_first(lambda: None)
+    config, state = shared
+    if state is None:  # the run is finished
+        return
+    training = make_training(load_graph(config.data, args.get("data_root")), config)
+    training.load_state_dict(state)
+    for _ in training.epochs():
+        pass
+
+
+def _train(args: Any, processes: Processes) -> None:
     from rich.console import Console
 
+    from gssc.progress import EpochProgress
     from gssc.run import Run
     from gssc.tracking import make_tracker
 
-    if is_about_molecules(args):
-        train_molecules(args)
-        return
     config = settings_of(args)
     folder = folder_of(args, config.data)
     trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
@@ -140,12 +183,14 @@ def run(args: Any) -> None:
         resume=bool(args.get("resume")),
         data_root=args.get("data_root"),
     )
+    processes.from_first(lambda: (config, None if run.finished else run.training.state_dict()))
     announce(run, args)
+    console = Console(stderr=True, markup=False, highlight=False)
     try:
-        with EpochBar(run) as bar:
-            metrics = run.train(bar.show, trackers)
+        with EpochProgress(run.training, console) as progress:
+            metrics = run.train(progress.show, trackers, lambda: console.print(STOPPING))
     except KeyboardInterrupt:
-        Console(stderr=True, markup=False).print(f"go on with: gssc train --out {folder} --resume", soft_wrap=True)
+        console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
         raise
     show_result(run, metrics)
 
@@ -163,19 +208,19 @@ def settings_of(args: Any) -> RunConfig:
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:
-        raise GsscError(f"there is no run in {begun.parent} to go on with; check the folder")
+        raise GsscError(f"there is no run in {begun.parent} to resume; check the folder")
     if preset is None:
         preset = recipe_settings(data.dataset, data.split, merged.get("model", {}).get("name", DEFAULT_MODEL))
     return parse_config(suited(preset, from_file, typed), from_file, typed)
 
 
 def folder_of(args: Any, data: DataConfig) -> Path:
-    """The run folder: what was asked for, or a name after the data."""
+    """Return the run folder: what was asked for, or a name after the data."""
     return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
 
 
 def _typed(args: Any) -> Settings:
-    """What was typed, by section; your own graph by its full path, so that a run can go on from anywhere."""
+    """What was typed, by section; your own graph by its full path, so that a run can be resumed from anywhere."""
     given = {name: args[name] for name in vars(args) if hasattr(args[name], "as_dict")}
     typed = {name: values.as_dict() for name, values in given.items()}
     for values in typed.values():
@@ -189,14 +234,13 @@ def _typed(args: Any) -> Settings:
 
 
 def announce(run: Run, args: Any) -> None:
-    """Say what is trained, with which settings, and what the user should know about the graph."""
+    """Show what is trained and with which settings, and notes about the graph."""
     from rich.console import Console
     from rich.text import Text
 
     console, graph, data = Console(stderr=True, markup=False, highlight=False), run.graph, run.config.data
     model = run.config.model.name
-    known = model != DEFAULT_MODEL or recipe_name(data.dataset, data.split)
-    base = "recipe" if known else "defaults"
+    base = "recipe" if model == PAIR_MODEL and recipe_name(data.dataset, data.split) else "defaults"
     base = f"preset {args['preset']}" if args.get("preset") else base
     base = f"{base}, {args['config']}" if args.get("config") else base
     what = "classes" if graph.task.has_classes else "tasks"
@@ -209,47 +253,14 @@ def announce(run: Run, args: Any) -> None:
     console.print(Text.assemble((graph.name, "bold"), about))
     notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]
     if len(graph.val) == 0:
-        notes.append("no validation nodes: the full schedule is trained and its last epoch kept")
+        chooses = "cross-validation over the training labels chooses the model"
+        otherwise = "the full schedule is trained and its last epoch kept"
+        notes.append(f"no validation nodes: {chooses if model == DEFAULT_MODEL else otherwise}")
     for note in filter(None, notes):
         console.print(Text.assemble(("note ", "yellow"), note))
     if run.resumed:
-        state = "is finished already" if run.finished else f"goes on from epoch {run.training.epoch}"
+        state = "is finished already" if run.finished else f"continues from epoch {run.training.epoch}"
         console.print(f"{run.folder} {state}")
-
-
-class EpochBar:
-    """Epoch, losses, validation score, edges kept and their homophily, as they change."""
-
-    def __init__(self, run: Run):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        self.best, self.narrow = math.nan, console.width < WIDE
-        columns = [TextColumn("{task.description:11}"), MofNCompleteColumn(), TextColumn("{task.fields[numbers]}")]
-        if not self.narrow:
-            columns = [columns[0], BarColumn(bar_width=20), *columns[1:], TimeRemainingColumn()]
-        self.progress = Progress(*columns, console=console)
-        total = run.config.total_epochs
-        self.task = self.progress.add_task("starting", total=total, completed=run.training.epoch, numbers="")
-
-    def __enter__(self) -> EpochBar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def show(self, epoch: Epoch) -> None:
-        """Bring the bar up to date."""
-        self.best = epoch.val_score if epoch.best else self.best
-        best = "" if self.narrow else f" best {shown('score', self.best)}"
-        numbers = (
-            f"loss {epoch.smoothness_loss:.3f}+{epoch.classification_loss:.3f} "
-            f"val {shown('score', epoch.val_score)}{best} "
-            f"edges {epoch.edges_kept:,} homophily {epoch.pseudo_homophily:.3f}"
-        )
-        self.progress.update(self.task, description=epoch.phase, completed=epoch.epoch + 1, numbers=numbers)
 
 
 def show_result(run: Run, metrics: dict[str, Any]) -> None:
@@ -261,11 +272,16 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     table = Table(title=f"{metrics['dataset']} ({metrics['split']}, {metrics['setting']}), seed {metrics['seed']}")
     names = ("val_score", "test_score", "best_epoch", "epochs", "seconds", "edges_kept")
     for name in names:
-        title = name.replace("_", " ").replace("score", metrics["metric"])
+        title = name.replace("_", " ").replace("score", metrics["metric"]).replace("best", "kept")
         table.add_column(title, justify="right")
     table.add_row(*(shown(name, metrics[name]) for name in names))
     console = Console(markup=False)  # a name may hold brackets
     console.print(table)
+    if reason := metrics.get("kept_because"):
+        console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=True)
+    for name, reason in metrics.get("choices", {}).items():
+        if name != "student":  # said above
+            console.print(f"  {name}: {reason}", soft_wrap=True)
     for note in metrics.get("notes", []):
         console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
     if reason := metrics.get("needs_graph"):
@@ -275,7 +291,7 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
 
 
 def shown(name: str, value: Any) -> str:
-    """A number the way people read it."""
+    """Return a number the way people read it."""
     if value is None or math.isnan(value):
         return "-"
     if name.endswith("score"):

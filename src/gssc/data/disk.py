@@ -16,6 +16,8 @@ checked on request, since that reads everything.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
@@ -52,6 +54,10 @@ def describe(folder: str | PathLike[str]) -> dict[str, Any]:
         raise GsscError(f"{folder / DESCRIPTION} does not describe a graph; build it again")
     if about.get("version") != VERSION:
         raise GsscError(f"{folder} has version {about.get('version')} of the format, this gssc reads {VERSION}")
+    if about.pop("digest", None) != digest_of(about):
+        raise GsscError(
+            f"{folder / DESCRIPTION} is damaged: its digest differs; copy it again or build the graph again"
+        )
     for name, entry in about["files"].items():
         path = folder / name
         if not path.is_file():
@@ -62,6 +68,11 @@ def describe(folder: str | PathLike[str]) -> dict[str, Any]:
                 "copy it again or build the graph again"
             )
     return about
+
+
+def digest_of(about: dict[str, Any]) -> str:
+    """SHA-256 of what graph.json holds beside it."""
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 def check_digests(folder: str | PathLike[str], on_file: Callable[[str], None] | None = None) -> None:
@@ -149,7 +160,7 @@ def recorded_digest(array: Any) -> str | None:
     path = Path(array.filename)
     if not is_disk_graph(path.parent):
         return None
-    entry = read_json(path.parent / DESCRIPTION).get("files", {}).get(path.name, {})
+    entry = describe(path.parent)["files"].get(path.name, {})
     return entry["sha256"] if list(array.shape) == entry.get("shape") else None
 
 

@@ -1,4 +1,4 @@
-"""The trained model as a plain MLP: a feature row in, class probabilities out, no graph anywhere."""
+"""The trained model as a plain MLP: it takes a feature row and returns class probabilities, without a graph."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gssc.deploy import store
+from gssc.deploy.activations import ACTIVATIONS
 from gssc.deploy.forward import EXP_IS_SAFE, Layer, forward, is_sparse, one_row, softmax_of_one, within
 from gssc.deploy.table_rows import wrong_width
 from gssc.errors import GsscError
@@ -17,7 +18,7 @@ from gssc.errors import GsscError
 
 @dataclass(eq=False)
 class DeployedModel:
-    """A trained classifier that needs one feature row a prediction and nothing else.
+    """A trained classifier that needs one feature row per prediction and nothing else.
 
     Batch norm is folded into the linear maps, so whole-graph prediction costs its matrix products and little
     more. Works with NumPy alone; sparse rows need SciPy, or torch, which is faster, where that happens to be imported.
@@ -25,7 +26,8 @@ class DeployedModel:
     Args:
         layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
         class_names: one name an output; for multi-label targets, one a task.
-        activation: between the layers: ``relu``, or ``leaky_relu`` with slope 0.01.
+        activation: after every hidden layer: ``relu``, ``leaky_relu`` with slope 0.01, ``gelu``, or ``standardize``,
+            which puts each row on mean zero and variance one; or one for each, separated by commas.
         normalize: ``row`` divides each feature row by the sum of its absolute values (rows of zeros stay as they are).
         task: ``multiclass`` gives probabilities that sum to one, ``multilabel`` one for each task.
         temperature: logits are divided by it before they become probabilities.
@@ -43,7 +45,7 @@ class DeployedModel:
 
     layers: list[tuple[np.ndarray, np.ndarray]]
     class_names: list[str]
-    activation: Literal["relu", "leaky_relu"] = "relu"
+    activation: str = "relu"
     normalize: Literal["row", "none"] = "none"
     task: Literal["multiclass", "multilabel"] = "multiclass"
     temperature: float = 1.0
@@ -81,7 +83,7 @@ class DeployedModel:
         return scores
 
     def embed(self, x: Any) -> np.ndarray:
-        """The last hidden layer after its activation, float32 [rows, width]."""
+        """Return the last hidden layer after its activation, float32 [rows, width]."""
         if len(self.layers) == 1:
             raise GsscError("the model is a single linear map: it has no hidden layer to embed with")
         hidden = self._forward(x, len(self.layers) - 1)
@@ -98,7 +100,7 @@ class DeployedModel:
         return _softmax(scores) if self.task == "multiclass" else _sigmoid(scores)
 
     def predict(self, x: Any) -> np.ndarray:
-        """Number of the likeliest class, int64 [rows]; for multi-label targets 0 or 1 a task, int64 [rows, tasks]."""
+        """Number of the likeliest class, int64 [rows]; for multi-label targets 0 or 1 per task, int64 [rows, tasks]."""
         scores = self.logits(x)
         return scores.argmax(axis=1) if self.task == "multiclass" else (scores >= 0).astype(np.int64)
 
@@ -172,7 +174,11 @@ def _check(model: DeployedModel) -> None:
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
             raise GsscError(f"layer {number} has NaN or infinite weights")
         previous = weight.shape[0]
-    _one_of("activation", model.activation, ("relu", "leaky_relu"))
+    names, hidden = model.activation.split(","), len(model.layers) - 1
+    for name in names:
+        _one_of("activation", name, ACTIVATIONS)
+    if len(names) not in (1, hidden):
+        raise GsscError(f"activation has {len(names)} names for {hidden} hidden layers")
     _one_of("normalize", model.normalize, ("row", "none"))
     _one_of("task", model.task, ("multiclass", "multilabel"))
     if not (math.isfinite(model.temperature) and model.temperature > 0):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -60,22 +61,20 @@ class MoleculeCell:
         """Train it; returns the measured columns of the store."""
         name, _, split = self.dataset.partition(":")
         molecules = load_molecules(name, split=split or None, seed=self.seed)
+        started = time.process_time()
         training = molecule_model(self.model).training_class()(molecules, self.settings())
         for _ in training.epochs():
             pass
+        cpu_seconds = time.process_time() - started
         outcome, test = training.outcome(), molecules.test
         precision = None
         if not molecules.is_regression and len(test):
             precision = average_precision(outcome.scores[test], molecules.targets[test])
         return {
             "metric": molecules.task.metric,
-            "val_score": outcome.val_score,
-            "test_score": outcome.test_score,
-            "seconds": round(outcome.seconds, 3),
-            "epochs": outcome.epochs,
-            "edges_kept": outcome.edges_kept,
-            "edges_total": outcome.edges_total,
+            **outcome.measured(),
             "measured": {
+                "cpu_seconds": round(cpu_seconds, 3),
                 "test_average_precision": _plain(precision),
                 "predict_seconds": round(training.seconds_to_predict(), 4),
                 "molecules": len(molecules),

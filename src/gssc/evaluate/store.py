@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import sqlite3
@@ -43,6 +44,7 @@ COLUMNS = {
     "error": "TEXT",
     "finished_at": "TEXT NOT NULL",
 }
+DIGEST = "digest"  # of the row; none in stores of earlier versions
 JSON_COLUMNS = ("noise", "config", "versions")
 # Columns of earlier versions by their names today.
 RENAMED = {"val_accuracy": "val_score", "test_accuracy": "test_score"}
@@ -82,7 +84,7 @@ class Store:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         # A log of changes beside the file lets readers and a writer work at once; FULL survives a power cut.
         connection.execute("PRAGMA journal_mode = WAL")
-        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        columns = ", ".join(f"{name} {kind}" for name, kind in {**COLUMNS, DIGEST: "TEXT"}.items())
         connection.execute(f"CREATE TABLE IF NOT EXISTS runs ({columns})")
         connection.execute(f"CREATE TABLE IF NOT EXISTS claims ({CLAIMS})")
         self._upgrade(connection)
@@ -95,11 +97,13 @@ class Store:
 
     @staticmethod
     def _upgrade(connection: sqlite3.Connection) -> None:
-        """Bring a store of the version before, which held accuracies only, up to date."""
-        if "val_accuracy" not in _columns(connection):
+        """Bring a store of an earlier version up to date: it held accuracies only, or rows without a digest."""
+        if "val_accuracy" not in _columns(connection) and DIGEST in _columns(connection):
             return
         connection.execute("BEGIN IMMEDIATE")
         with connection:
+            if DIGEST not in _columns(connection):
+                connection.execute(f"ALTER TABLE runs ADD COLUMN {DIGEST} TEXT")
             if "val_accuracy" in _columns(connection):  # another process may have been quicker
                 for old, new in RENAMED.items():
                     connection.execute(f"ALTER TABLE runs RENAME COLUMN {old} TO {new}")
@@ -117,7 +121,8 @@ class Store:
     def put(self, row: dict[str, Any]) -> None:
         """Write one run; a finished one is not replaced by a failed one."""
         values = [json.dumps(value) if isinstance(value, dict) else value for value in map(row.get, COLUMNS)]
-        into = f"INTO runs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' for _ in COLUMNS)})"
+        values.append(_digest(dict(zip(COLUMNS, values, strict=True))))
+        into = f"INTO runs ({', '.join(COLUMNS)}, {DIGEST}) VALUES ({', '.join('?' for _ in values)})"
         with self.writing() as connection:
             if row["status"] != "done":
                 connection.execute("DELETE FROM runs WHERE key = ? AND status != 'done'", (row["key"],))
@@ -132,7 +137,7 @@ class Store:
         return tuple(row) if row else None
 
     def statuses(self) -> dict[str, tuple[str, str]]:
-        """The :meth:`status` of every run in the store."""
+        """Return the :meth:`status` of every run in the store."""
         with self._open() as connection:
             rows = connection.execute("SELECT key, status, finished_at FROM runs")
             return {key: (status, finished) for key, status, finished in rows}
@@ -151,6 +156,7 @@ class Store:
                     f"{self.path}: run {str(row['key'])[:12]} has {wrong}: the store was edited or damaged; "
                     "run these cells again with --rerun or use a new file"
                 )
+            del row[DIGEST]
         return rows
 
 
@@ -159,7 +165,7 @@ def _columns(connection: sqlite3.Connection) -> set[str]:
 
 
 def _damage(row: dict[str, Any]) -> str | None:
-    """What is wrong with a row, if anything: SQLite keeps whatever somebody puts into a column."""
+    """Return what is wrong with a row, if anything: SQLite accepts any value in any column."""
     types: dict[str, Any] = {"TEXT": str, "INTEGER": int, "REAL": (int, float)}
     for name, declared in COLUMNS.items():
         value: Any = row[name]
@@ -171,7 +177,16 @@ def _damage(row: dict[str, Any]) -> str | None:
             return f"{name} {str(value)[:40]!r} where {'text' if kind == 'TEXT' else 'a number'} belongs"
         elif name in JSON_COLUMNS and not _is_mapping(value):
             return f"{name} {value[:40]!r} where JSON belongs"
-    return None if row["status"] in ("done", "failed") else f"status {row['status'][:40]!r}"
+    if row["status"] not in ("done", "failed"):
+        return f"status {row['status'][:40]!r}"
+    return "a digest that is not that of its values" if row[DIGEST] not in (None, _digest(row)) else None
+
+
+def _digest(row: dict[str, Any]) -> str:
+    """SHA-256 of a row's values as SQLite gives them back."""
+    real = {name for name, declared in COLUMNS.items() if declared.startswith("REAL")}
+    values = [float(row[name]) if name in real and row[name] is not None else row[name] for name in COLUMNS]
+    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 
 
 def _is_mapping(text: str) -> bool:

@@ -9,13 +9,23 @@ import scipy.sparse as sp
 
 from gssc.features import FeatureTable, usual_normalization
 from gssc.graph import Features, Graph
-from gssc.learner.linear import MOST_LABELS, Fit, label_spreading, linear_teachers, representations, short_rows
+from gssc.learner.linear import (
+    MOST_LABELS,
+    Fit,
+    label_spreading,
+    linear_teachers,
+    representations,
+    short_rows,
+    spread_rows,
+)
 from gssc.learner.pool import Pool, Views, runner_up
 from gssc.learner.spreading import walk_matrix
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
+from gssc.trust.labels import label_trust
 
 FEWEST_COUNTS = 32  # columns from which rows may be counts of something
 RESTARTS = (0.02, 0.1, 0.3)  # of label spreading: the greater, the nearer labels stay
+FEWEST_WRONG = 0.02  # estimated share of wrong labels from which teachers that weigh labels are asked
 FEW = 3  # opinions that are worth a variation: averaged over edges, runner-up
 
 
@@ -26,13 +36,14 @@ class Faculty:
         graph: what training may see.
         keep: keep probability of each edge, [E].
         pool: where opinions go; its jury has the labels.
-        weighted: whether classes are weighed by the jury's class weights in the fits.
         seed: of trees and randomised decompositions.
     """
 
-    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, weighted: bool, seed: int):
+    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, seed: int):
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
-        self.weighted, self.seed = weighted, seed
+        self.seed = seed
+        self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
+        self.label_noise = 0.0  # estimated share of wrong training labels
 
     def choose_scaling(self, wanted: str) -> tuple[str, str]:
         """How rows are scaled for students, and the reason.
@@ -61,8 +72,11 @@ class Faculty:
         """Ask linear teachers on every representation; gives a name after each."""
         rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
         for name, inputs in representations(self.graph, self.keep, rows):
-            for kind, fit in linear_teachers(self.graph.num_classes).items():
-                self.ask(f"{kind} on {name}", fit, inputs)
+            self.ask_linear(name, inputs)
+            if name == judging_labels(self.graph):
+                weight = self.weigh_labels(inputs)
+                if self.label_noise > FEWEST_WRONG:
+                    self.ask_linear(f"{name}, labels weighed", inputs, weight)
             yield "linear teachers"
         if self.graph.num_edges:
             walk = walk_matrix(self.graph.edges, self.keep, self.graph.num_nodes)
@@ -76,6 +90,28 @@ class Faculty:
             smooth = [name for name in self.pool.best(len(self.pool.opinions)) if " spread " in name]
             for name in smooth[:FEW]:
                 self.pool.add(f"runner-up of {name}", runner_up(self.pool.opinions[name]))
+
+    def ask_linear(self, name: str, inputs: np.ndarray, label_weight: np.ndarray | None = None) -> None:
+        """Add the opinions of every linear teacher on these inputs."""
+        for kind, fit in linear_teachers(self.graph.num_classes).items():
+            self.ask(f"{kind} on {name}", fit, inputs, label_weight)
+
+    def weigh_labels(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Weights of the training labels by how far each is to be believed, [N]; 1 for other nodes.
+
+        Args:
+            inputs: what labels are judged by, [N, d]; made anew if left out.
+        """
+        if self.label_weight is not None:
+            return self.label_weight
+        if inputs is None:
+            rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
+            inputs = spread_rows(rows, self.graph.edges, self.keep) if self.graph.num_edges else rows
+        train, val, labels = self.graph.train, self.graph.val, self.jury.labels
+        trust = label_trust(inputs[train], labels[train], inputs[val], labels[val], self.graph.num_classes, self.seed)
+        self.label_weight, self.label_noise = np.ones(self.graph.num_nodes, np.float32), trust.noise_share
+        self.label_weight[train] = trust.keep
+        return self.label_weight
 
     def trees(self, scaled: np.ndarray) -> Iterator[str]:
         """Ask forests, boosted trees and, on dense rows, kernel regressions; gives a name after each.
@@ -116,15 +152,30 @@ class Faculty:
         verdict = bool(with_edges > without)
         return verdict, f"held-out score of linear teachers {with_edges:.3f} with edges, {without:.3f} without"
 
-    def ask(self, name: str, fit: Fit, inputs: np.ndarray) -> None:
-        """Add the opinion of a teacher, formed in each view of the training labels."""
+    def ask(self, name: str, fit: Fit, inputs: np.ndarray, label_weight: np.ndarray | None = None) -> None:
+        """Add the opinion of a teacher, formed in each view of the training labels.
+
+        Args:
+            name: of the opinion.
+            fit: of the teacher.
+            inputs: of all nodes, [N, d].
+            label_weight: of each node's label, [N]; all one if left out.
+        """
         views: Views = ()
         for train in self.jury.views:
             if len(train) > MOST_LABELS:
                 train = np.random.default_rng([self.seed, 2]).choice(train, MOST_LABELS, replace=False)
             labels = self.jury.labels[train]
-            views += (fit(inputs, train, labels, self.jury.class_weight[labels] if self.weighted else None),)
+            weight = self.jury.label_weight(train) if self.jury.weighs else None
+            if label_weight is not None:
+                weight = label_weight[train] * (1 if weight is None else weight)
+            views += (fit(inputs, train, labels, weight),)
         self.pool.add(name, views)
+
+
+def judging_labels(graph: Graph) -> str:
+    """Name of the representation that training labels are judged by."""
+    return "rows spread over trusted edges" if graph.num_edges else "rows"
 
 
 def uses_edges(name: str) -> bool:

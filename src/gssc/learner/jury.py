@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from gssc.calibration import PRIOR_ROWS, fit_temperature
+from gssc.learner.correction import MOST_CLASSES, corrected, fit_correction, gain, on_one_scale
 
 ENOUGH = 50  # validation labels that are enough to choose by
 MANY = 200  # labels from which accuracy is a finer measure than the loss of a few
@@ -28,6 +29,7 @@ class Jury:
         val: nodes whose labels only judge.
         classes: number of classes.
         class_weight: weight of each class, [C]; all one if left out.
+        node_weight: weight of each node's label, [N]; all one if left out.
         rng: for the folds.
 
     Attributes:
@@ -42,10 +44,13 @@ class Jury:
         val: np.ndarray,
         classes: int,
         class_weight: np.ndarray | None = None,
+        node_weight: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
     ):
         self.labels, self.classes = labels, classes
+        self.weighs = class_weight is not None or node_weight is not None
         self.class_weight = np.ones(classes) if class_weight is None else np.asarray(class_weight, dtype=np.float64)
+        self.node_weight = np.ones(len(labels)) if node_weight is None else np.asarray(node_weight, dtype=np.float64)
         self.cross_validates = len(val) < ENOUGH
         self.views, self.judges = [train], [val]
         if self.cross_validates and len(train) > 1:
@@ -53,8 +58,15 @@ class Jury:
             parts = [train[folds == fold] for fold in range(FOLDS) if (folds == fold).any()]
             self.views = [*(np.setdiff1d(train, part) for part in parts), train]
             self.judges = [*parts, val]
+        self.corrects = False  # whether opinions are corrected, see decide_correction
         self.truth = labels[np.concatenate(self.judges)]
-        self.weight = self.class_weight[self.truth]
+        self.weight = self.label_weight(np.concatenate(self.judges))
+        if not self.weight.any():
+            self.weight = np.ones(len(self.truth))  # nothing to weigh by: all judge alike
+
+    def label_weight(self, nodes: np.ndarray) -> np.ndarray:
+        """Weight of the labels of nodes, by their classes and their own weights, [n]."""
+        return np.asarray(self.class_weight[self.labels[nodes]] * self.node_weight[nodes])
 
     def judged(self, views: tuple[np.ndarray, ...]) -> np.ndarray:
         """Probabilities of the judging nodes, each from the view that it judges, [n, C]."""
@@ -87,11 +99,38 @@ class Jury:
         score, loss = self.score(views), self.loss(views)
         return (score, -loss) if len(self.truth) >= MANY else (-loss, score)
 
+    def decide_correction(self, views: tuple[np.ndarray, ...]) -> str:
+        """Decide whether opinions are corrected from now on, by what it would gain this one; returns the reason.
+
+        It takes many judging labels, and a gain of more than a standard error on labels that the correction was not
+        fitted to: then the labels that opinions were formed from mistake classes, or have other shares of them.
+        """
+        if len(self.truth) < MANY or not 1 < self.classes <= MOST_CLASSES:
+            return "no: too few held-out labels for the number of classes"
+        usual = np.log(self.judged(self.tempered(views)) + TINY)[np.arange(len(self.truth)), self.truth]
+        gained, error = gain(
+            self.judged(self._on_one_scale(views)), self.truth, usual, np.random.default_rng(0), self.weight
+        )
+        self.corrects = gained > error
+        verb = "yes" if self.corrects else "no"
+        return f"{verb}: gains {gained:.3f} ± {error:.3f} of log-likelihood on labels it was not fitted to"
+
+    def calibrated(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """The same opinions, tempered or, if that was decided, corrected by the judging labels."""
+        if not self.corrects:
+            return self.tempered(views)
+        scaled = self._on_one_scale(views)
+        correction = fit_correction(self.judged(scaled), self.truth, self.weight)
+        return tuple(corrected(logs, correction) for logs in scaled)
+
+    def _on_one_scale(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        return tuple(on_one_scale(view, nodes) for view, nodes in zip(views, self.views, strict=True))
+
     def tempered(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         """The same opinions made as sure of themselves as the judging labels warrant."""
         logits = np.log(self.judged(views) + TINY)
         temperature = fit_temperature(logits, self.truth, PRIOR_ROWS)
-        return tuple(normalized(np.exp(np.log(view + TINY) / temperature)) for view in views)
+        return tuple(np.asarray(softmax(np.log(view + TINY) / temperature, axis=1), dtype=np.float32) for view in views)
 
 
 def stratified_folds(labels: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:

@@ -16,7 +16,7 @@ from gssc.features import FeatureTable
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import FEW, Faculty
-from gssc.learner.jury import TINY, Jury
+from gssc.learner.jury import MANY, TINY, Jury
 from gssc.learner.pool import Pool
 from gssc.learner.settings import Config
 from gssc.learner.student import StudentTraining
@@ -25,11 +25,11 @@ from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
 from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
-from gssc.trust.edges import edge_trust
+from gssc.trust.edges import edge_trust, weighed
 
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
-PASSES_PER_STEP = 5  # passes of a student between two points where a run can be interrupted
+PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
@@ -50,17 +50,25 @@ class LearnerTraining(Training):
         graph: the problem, with one class per node.
         config: all settings.
         class_weight: weight of each class, [C], in place of what the settings say.
+        node_weight: weight of each node's label, [N]; all one if left out.
     """
 
     Settings = Config
     config: Config
     best: BestStudent
+    weighs_edges = True
     counters: ClassVar[tuple[str, ...]] = (
         *Training.counters,
-        *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices"),
+        *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices", "corrects"),
     )
 
-    def __init__(self, graph: Graph, config: Config, class_weight: np.ndarray | None = None):
+    def __init__(
+        self,
+        graph: Graph,
+        config: Config,
+        class_weight: np.ndarray | None = None,
+        node_weight: np.ndarray | None = None,
+    ):
         super().__init__(graph, config, BestStudent())
         if not self.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
@@ -74,18 +82,33 @@ class LearnerTraining(Training):
         self.unseen = graph.setting != "transductive"
         weights = self._balanced() if class_weight is None else class_weight
         self.jury = Jury(
-            known_labels(seen), seen.train, seen.val, seen.num_classes, weights, np.random.default_rng([seed, 1])
+            known_labels(seen),
+            seen.train,
+            seen.val,
+            seen.num_classes,
+            weights,
+            None if node_weight is None else node_weight[self.seen_nodes],
+            np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
-            self.trust = edge_trust(seen, seed)
+            self.trust = weighed(edge_trust(seen, seed), seen.edge_weight)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
-        self.faculty = Faculty(seen, self.trust.keep, self.pool, weights is not None, seed)
+        self.faculty = Faculty(seen, self.trust.keep, self.pool, seed)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
         self.kept_student: Student | None = None  # at the end
         self._seen_table: FeatureTable | None = None  # once the scaling is chosen
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the jury corrects opinions."""
+        return self.jury.corrects
+
+    @corrects.setter
+    def corrects(self, value: bool) -> None:
+        self.jury.corrects = value
 
     def _balanced(self) -> np.ndarray | None:
         if self.config.train.class_weight == "none":
@@ -113,10 +136,14 @@ class LearnerTraining(Training):
         yield self._step("scaling")
         for phase in faculty.linear() if teachers.linear else ():
             yield self._step(phase)
+        self.choices["labels"] = f"{faculty.label_noise:.1%} of the training labels look wrong"
+        self._decide_correction()
         for phase in faculty.trees(self._rows()) if teachers.trees else ():
             yield self._step(phase)
         for name in filter(None, teachers.models.split(",")):
             yield from self._ask_model(name.strip())
+        if not self.pool.opinions:
+            raise GsscError("no teacher is asked: set teachers.linear or teachers.trees, or name teachers.models")
         helps, reason = faculty.graph_helps()
         self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
         faculty.spread_best()
@@ -156,15 +183,25 @@ class LearnerTraining(Training):
         for loss in self.student.run():
             if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
                 yield self._student_step(name, loss)
-        opinion = self._student_opinion()
-        merit = self._student_merit(opinion, teacher)
-        if len(self._held_out()):  # now that it is judged, it may learn from the other rows, too
+        merit = self._student_merit(self._student_opinion(), teacher)
+        error = self._merit_error(merit)
+        listens = not self.jury.cross_validates  # then its opinion joins the others
+        if len(self._held_out()) and (listens or self.best.prefers(merit, error)):
+            # Now that it is judged, it may learn from the other rows, too.
             self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
             *_, loss = self.student.run()
-        if not self.jury.cross_validates:
+        if listens:
             self._hear(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
-        self.best.offer(merit, f"{name}, round {self.round + 1}")
+        self.best.offer(merit, error, f"{name}, round {self.round + 1}")
         yield self._student_step(name, loss)
+
+    def _decide_correction(self) -> None:
+        """Decide whether held-out labels correct opinions, by the best one of the linear teachers."""
+        if self.config.teachers.correction == "never" or not self.pool.opinions:
+            self.choices["correction"] = "no: as set"
+            return
+        self.choices["correction"] = self.jury.decide_correction(self.pool.opinions[self.pool.best(1)[0]])
+        self.pool.recalibrate()
 
     # Teachers ---------------------------------------------------------------------------------------------------
 
@@ -184,6 +221,7 @@ class LearnerTraining(Training):
     def _make_pairs(self) -> BilevelTraining:
         if self.pairs is None:
             self.pairs = BilevelTraining(self.seen.with_(test=None), self.config.for_pairs(self.scaling_name))
+            self.pairs.label_keep = self.faculty.weigh_labels()
         return self.pairs
 
     def _ask_model(self, name: str) -> Iterator[Step]:
@@ -210,14 +248,16 @@ class LearnerTraining(Training):
     def _variants(self) -> dict[str, StudentSettings]:
         """Students that suit different data; held-out labels choose."""
         model, wide = self.config.model, self.seen.num_features > NARROW
-        base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2))
+        steps = 200 if self.seen.num_nodes < SMALL else 300 if wide else 600
+        base = StudentSettings(
+            hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps
+        )
         if wide:
             return {
                 "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
-                "batch norm": base,
                 "close": replace(base, dropout=0.0, weight_decay=0.0),
             }
-        base = replace(base, weight_decay=1e-4, steps=300 if self.seen.num_nodes < SMALL else 600)
+        base = replace(base, weight_decay=1e-4)
         return {
             "plain": replace(base, batch_norm=False, dropout=0.1),
             "batch norm": replace(base, dropout=0.2),
@@ -235,6 +275,10 @@ class LearnerTraining(Training):
             return self.jury.merit(self.jury.tempered((opinion,)))
         nodes = self._held_out() if len(self._held_out()) else np.arange(len(opinion))
         return float((teacher[nodes] * np.log(opinion[nodes] + TINY)).sum(axis=1).mean()), 0.0
+
+    def _merit_error(self, merit: tuple[float, float]) -> float:
+        """How far apart the first figures of two students may be by luck; none where the first is not the score."""
+        return self.jury.standard_error(merit[0]) if len(self.jury.truth) >= MANY else 0.0
 
     def _held_out(self) -> np.ndarray:
         """Rows that a student does not learn from before it is judged: they stand for rows met later."""
@@ -260,13 +304,15 @@ class LearnerTraining(Training):
     def _table(self) -> FeatureTable:
         if self._seen_table is None:
             self._seen_table = FeatureTable(self.seen.features, self.scaling_name)
+            self.scaling = self._seen_table.scaling
         return self._seen_table
 
     # Records, state and result ----------------------------------------------------------------------------------
 
     def _step(self, phase: str) -> Step:
-        """A record of the best opinion so far."""
-        view = self.pool.opinions[self.pool.best(1)[0]][-1]
+        """A record of the best opinion so far; of an even one while there is none."""
+        best = self.pool.best(1)
+        view = self.pool.opinions[best[0]][-1] if best else np.ones((self.seen.num_nodes, self.seen.num_classes))
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
     def _student_step(self, name: str, loss: float) -> Step:

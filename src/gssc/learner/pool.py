@@ -15,7 +15,7 @@ Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each vi
 
 STEPS = (2, 5)  # of averaging an opinion over the graph
 KEPT = 12  # opinions that stay in the pool from one round to the next
-NEAR = 1.0  # standard errors by which the opinion of another kind of teacher may be worse than the best
+NEAR = 1.5  # standard errors by which the opinion of another kind of teacher may be worse than the best
 
 
 class Pool:
@@ -34,9 +34,9 @@ class Pool:
         self.merits: dict[str, tuple[float, float]] = {}
 
     def add(self, name: str, views: Views) -> None:
-        """Take in an opinion, made as sure of itself as the jury finds right."""
-        tempered = self.jury.tempered(views)
-        self.opinions[name], self.merits[name] = tempered, self.jury.merit(tempered)
+        """Take in an opinion, calibrated by the jury."""
+        calibrated = self.jury.calibrated(views)
+        self.opinions[name], self.merits[name] = calibrated, self.jury.merit(calibrated)
 
     def add_spread(self, name: str) -> None:
         """Add an opinion of the pool averaged over edges: all alike, by trust, and by trust and agreement."""
@@ -58,6 +58,11 @@ class Pool:
         for partner in partners:
             if partner != name:
                 self.add(f"{name} x {partner}", geometric_mean([self.opinions[name], self.opinions[partner]]))
+
+    def recalibrate(self) -> None:
+        """Calibrate every opinion again, after the jury decided to correct them."""
+        for name, views in self.opinions.items():
+            self.add(name, views)
 
     def best(self, count: int) -> list[str]:
         """Names of the best opinions, best first."""
@@ -94,7 +99,7 @@ class Pool:
         least = leading - NEAR * max(self.jury.standard_error(leading), 1 / max(len(self.jury.truth), 1))
         chosen: dict[str, str] = {}
         for name in best:
-            if self.jury.score(self.opinions[name]) >= least:
+            if not self.jury.score(self.opinions[name]) < least:  # without judging labels both are NaN
                 chosen.setdefault(family(name), name)
         return list(chosen.values())[:count]
 

@@ -13,10 +13,12 @@ from gssc.sparsify.evidence import EvidenceSettings
 if TYPE_CHECKING:
     from typing import Self
 
+STEPS_PER_EPOCH = 10  # of a student in a run that is cut to a number of epochs
+
 
 @dataclass
 class TeachersConfig:
-    """Whose opinions the student learns from.
+    """Teachers, whose opinions the student learns from.
 
     Args:
         linear: closed-form teachers on rows, spread rows, and own and neighbours' rows.
@@ -25,6 +27,8 @@ class TeachersConfig:
             ``never``.
         pair_epochs: epochs of Algorithm 1.
         pair_batches: batches of 512 pairs per epoch, at most, however many edges the graph has.
+        correction: whether a matrix fitted to validation labels corrects opinions that mistake classes: ``auto`` where
+            that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
         models: names of other models to ask, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
         best: number of opinions whose mean is the teacher.
         rounds: how often students learn from the teacher and join the pool of opinions.
@@ -33,8 +37,9 @@ class TeachersConfig:
     linear: bool = True
     trees: bool = True
     pairs: Literal["auto", "always", "never"] = "auto"
-    pair_epochs: int = setting(50, low=1)
+    pair_epochs: int = setting(10, low=1)
     pair_batches: int = setting(20, low=1)
+    correction: Literal["auto", "never"] = "auto"
     models: str = ""
     best: int = setting(5, low=1)
     rounds: int = setting(3, low=1)
@@ -42,7 +47,7 @@ class TeachersConfig:
 
 @dataclass
 class LearnerTrainConfig:
-    """What every training has.
+    """Training.
 
     Args:
         normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,
@@ -82,11 +87,12 @@ class Config(RunConfig):
         return self.teachers.pair_epochs + self.teachers.rounds * 60
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs of pairs, and one round; 0 leaves it as it is."""
+        """The same with at most this many epochs of pairs, one round and short students; 0 leaves it as it is."""
         if not epochs:
             return self
-        pairs = min(self.teachers.pair_epochs, epochs)
-        return replace(self, teachers=replace(self.teachers, pair_epochs=pairs, rounds=1))
+        teachers = replace(self.teachers, pair_epochs=min(self.teachers.pair_epochs, epochs), rounds=1, trees=False)
+        steps = min(self.model.steps or STEPS_PER_EPOCH * epochs, STEPS_PER_EPOCH * epochs)
+        return replace(self, teachers=teachers, model=replace(self.model, steps=steps))
 
     def for_pairs(self, normalize: str) -> ContrastConfig:
         """Settings of the training on pairs."""

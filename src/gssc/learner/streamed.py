@@ -70,16 +70,15 @@ class StreamedLearner(StreamedTraining):
     Args:
         graph: the problem, on disk, with one class per node.
         config: all settings.
-        shard: which part of the edges this process takes, and of how many.
 
     Attributes:
         choices: what was decided, and why.
     """
 
-    Settings = Config
+    Settings = Config  # type: ignore[assignment]  # its own, not those of training on pairs alone
     config: Config
 
-    def __init__(self, graph: Graph, config: Config, shard: tuple[int, int] = (0, 1)):
+    def __init__(self, graph: Graph, config: Config):
         config.check()
         if not graph.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
@@ -89,7 +88,7 @@ class StreamedLearner(StreamedTraining):
         settings.model.hidden, settings.model.layers = config.model.hidden, config.model.layers or 2
         self.choices: dict[str, str] = {"normalize": normalize}
         best = BestEpoch("accuracy", settings.train.patience, validation=len(graph.val) > 0)
-        super().__init__(graph, config, shard, settings, best)
+        super().__init__(graph, config, settings, best)
 
     def prepare(self) -> None:
         """Sketches, trust and the teacher, if they were not made yet."""

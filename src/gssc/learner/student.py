@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from gssc.models.student import Student, StudentSettings, as_rows
 from gssc.train.checkpoint import rng_state
 from gssc.train.optimize import descend, falling
+from gssc.train.training import Diverged
 
 BATCH = 1024
 LEAST_PASSES = 10  # over the rows, however many steps they take
@@ -67,6 +69,8 @@ class StudentTraining:
             loss = nn.functional.cross_entropy(self.model(as_rows(self.rows[part])), self.soft[torch.from_numpy(part)])
             descend(loss, self.optimizer)
             total += loss.item()
+            if not math.isfinite(total):
+                raise Diverged(f"pass {self.done}, batch {number} of a student", "use another --train.normalize")
         return total / self.batches
 
     def state_dict(self) -> dict[str, Any]:

@@ -51,11 +51,11 @@ def tree_teachers(classes: int, labels: int, seed: int, views: int = 1) -> dict[
         classes: number of classes.
         labels: number of training labels.
         seed: of the trees.
-        views: how often each forest is grown; with several, each has half the trees.
+        views: how often each forest is grown; with several, each has a quarter of the trees.
     """
     ensemble = require("sklearn.ensemble", extra="data")
     trees = TREES if labels <= LABELS_FOR_ALL_TREES else max(50, TREES * LABELS_FOR_ALL_TREES // labels)
-    trees = trees if views == 1 else trees // 2
+    trees = trees if views == 1 else trees // 4
     found = {
         "forest": _fit(lambda: ensemble.RandomForestClassifier(trees, min_samples_leaf=2, random_state=seed), classes),
         "extra trees": _fit(
@@ -109,12 +109,15 @@ def _unweighted(make: Any, classes: int) -> Fit:
 
 def _fit(make: Any, classes: int) -> Fit:
     def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+        found = np.zeros((len(inputs), classes), dtype=np.float32)
+        known = np.unique(labels)
+        if len(known) == 1:  # there is nothing to learn, and not every model of scikit-learn takes it
+            found[:, known] = 1.0
+            return found
         model = make()
         with quiet():
             model.fit(inputs[train], labels, sample_weight=weight)
-            likely = model.predict_proba(inputs)
-        found = np.zeros((len(inputs), classes), dtype=np.float32)
-        found[:, model.classes_] = likely
+            found[:, model.classes_] = model.predict_proba(inputs)
         return found
 
     return fit

@@ -76,6 +76,12 @@ def folded(weight: Tensor, bias: Tensor, norm: nn.Module | None = None) -> tuple
     return weight.numpy().copy(order="C"), bias.numpy().copy()
 
 
+@torch.no_grad()
+def folded_norm(norm: nn.LayerNorm) -> tuple[np.ndarray, np.ndarray]:
+    """Scale and shift of a layer norm as the linear map that follows ``standardize`` in a deployed model."""
+    return norm.weight.diag().numpy().copy(), norm.bias.numpy().copy()
+
+
 class NodeModel(nn.Module):
     """Logits of every node, from feature rows and (where it passes messages) edges.
 
@@ -84,6 +90,7 @@ class NodeModel(nn.Module):
     Attributes:
         passes_messages: whether a prediction depends on edges. If it does, edge weights enter with gradient.
         learns_from_edges: whether training does.
+        activation: what stands between its folded layers, as :class:`gssc.deploy.DeployedModel` names it.
         recipe: its own paper's settings.
         recipes: the same, for data sets where that paper's settings differ, by name (``citeseer``) or by name and kind
             of split (``actor/fixed``).
@@ -91,6 +98,7 @@ class NodeModel(nn.Module):
 
     passes_messages: ClassVar[bool] = True
     learns_from_edges: ClassVar[bool] = True
+    activation: ClassVar[str] = "relu"
     recipe: ClassVar[Recipe] = Recipe()
     recipes: ClassVar[dict[str, Recipe]] = {}
 
@@ -114,5 +122,5 @@ class NodeModel(nn.Module):
         return [{"params": list(self.parameters()), "weight_decay": weight_decay}]
 
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        """The model as plain (weight [out, in], bias) pairs with ReLU between them; None if it is more than that."""
+        """The model as (weight [out, in], bias) pairs with :attr:`activation` between them; None if it is none."""
         return None

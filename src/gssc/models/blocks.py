@@ -67,6 +67,22 @@ class RoleNorm(nn.Module):
         return factor, self.shift - factor * self.running_mean
 
 
+class NoNorm(nn.Module):
+    """Takes the place of :class:`RoleNorm` where there is no batch norm."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: Tensor, tracked: int, plain: bool = False) -> Tensor:
+        """The rows as they are."""
+        return x
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """One and zero."""
+        return torch.ones(self.width), torch.zeros(self.width)
+
+
 class _Norm:
     """Batch norm of each group by its own statistics, forward and backward, keeping no array but the input."""
 
@@ -160,14 +176,16 @@ class Block(nn.Module):
     def __init__(self, width: int, config: STRContrastSettings, rng: np.random.Generator, plain: bool = False):
         super().__init__()
         self.config, self.rng, self.plain = config, rng, plain
-        self.norm = RoleNorm(width)
+        self.norm = RoleNorm(width) if config.norm == "batch" else NoNorm(width)
         self.slope = LEAKY_SLOPE if config.activation == "leaky_relu" else 0.0
 
     def forward(self, x: Tensor, tracked: int = 0) -> Tensor:
         """Rows [groups, rows, width]; the first ``tracked`` groups enter the running statistics in training."""
         plain = self.plain or x.device.type != "cpu"
         mask = self._mask(x) if self.training else None
-        if self.training and not plain and self.config.block == "norm_first" and x.shape[1] > 1:
+        in_one_go = isinstance(self.norm, RoleNorm) and self.config.block == "norm_first" and x.shape[1] > 1
+        if self.training and not plain and in_one_go:
+            assert isinstance(self.norm, RoleNorm)
             mask = torch.ones_like(x) if mask is None else mask
             return _NormActivateDrop.apply(x, mask, self.slope, tracked, *self.norm.parts())
         if self.config.block == "norm_first":

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.features import RowLinear, Rows
-from gssc.models.base import NodeModel, Recipe, TrainingGraph
+from gssc.deploy.activations import STANDARDIZE_EPS
+from gssc.features import RowLinear, Rows, rows_of
+from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded
 from gssc.models.recent import Recent
-from gssc.models.row_batch import rows_of
 
 _adjacencies: Recent[sp.csr_matrix] = Recent(2)
 
@@ -42,6 +42,7 @@ class GraphMLP(NodeModel):
     """
 
     passes_messages = False
+    activation = "gelu,standardize"
     recipe = Recipe(epochs=400, patience=100, lr=0.001, weight_decay=5e-3)
     recipes: ClassVar[dict[str, Recipe]] = {
         "citeseer": Recipe(model={"alpha": 1.0, "tau": 0.5}, epochs=400, patience=100, lr=0.001, weight_decay=5e-3),
@@ -80,6 +81,19 @@ class GraphMLP(NodeModel):
     def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of the rows; the edges are not looked at."""
         return self.head(self.embed(rows))
+
+    @torch.no_grad()
+    def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Linear map, GELU, layer norm, and the maps after it as one.
+
+        The layer norm's own epsilon comes from the scale of what is standardised.
+        """
+        width = len(self.norm.weight)
+        scale = (STANDARDIZE_EPS / self.norm.eps) ** 0.5 * torch.eye(width)
+        after = self.head.weight @ self.second.weight
+        bias = after @ self.norm.bias + self.head.weight @ self.second.bias + self.head.bias
+        first = folded(self.first.weight.T, self.first.bias)
+        return [first, folded(scale, torch.zeros(width)), folded(after * self.norm.weight, bias)]
 
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """One loss: that of a batch of labelled nodes and random others."""

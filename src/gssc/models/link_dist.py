@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.features import RowLinear, Rows
-from gssc.models.base import NodeModel, Recipe, TrainingGraph
+from gssc.features import RowLinear, Rows, rows_of
+from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded, folded_norm
 from gssc.models.blocks import dropout_mask
-from gssc.models.row_batch import rows_of
 
 
 def _recipe(epochs: int) -> Recipe:
@@ -42,6 +41,7 @@ class LinkDist(NodeModel):
     """
 
     passes_messages = False
+    activation = "standardize,leaky_relu,standardize,leaky_relu"
     recipe = _recipe(50)
     recipes: ClassVar[dict[str, Recipe]] = {
         "citeseer": _recipe(72),
@@ -69,19 +69,31 @@ class LinkDist(NodeModel):
         self.middle = Layer(hidden, hidden, dropout)
         self.own, self.neighbour = Layer(hidden, outputs, dropout), Layer(hidden, outputs, dropout)
         self.outputs, self.batch_size, self.contrast = outputs, batch_size, contrast
+        self.rng = np.random.default_rng()  # draws dropout; that of the training once it begins
 
     def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
         """Logits of the rows by the first head; the edges are not looked at."""
-        return self.own(self.middle(self.first(rows)))
+        return self.own(self.middle(self.first(rows), self.rng), self.rng)
 
-    def both_heads(self, projected: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """y and z of rows that went through the first layer, in training."""
-        hidden = self.middle(projected, rng)
-        return self.own(hidden, rng), self.neighbour(hidden, rng)
+    def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The path to the first head: batch norm joins the map before it, a layer norm's scale is a map of its own."""
+        middle, own = self.middle, self.own
+        return [
+            folded(self.first.weight.T, self.first.bias, middle.over_batch),
+            folded_norm(middle.over_row),
+            folded(middle.linear.weight, middle.linear.bias, own.over_batch),
+            folded_norm(own.over_row),
+            folded(own.linear.weight, own.linear.bias),
+        ]
+
+    def both_heads(self, projected: Tensor) -> tuple[Tensor, Tensor]:
+        """y and z of rows that went through the first layer."""
+        hidden = self.middle(projected, self.rng)
+        return self.own(hidden, self.rng), self.neighbour(hidden, self.rng)
 
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """One loss a batch of directed edges, over all edges that are there."""
-        labels, weighed = graph.labels, graph.edge_weight
+        self.rng, labels, weighed = rng, graph.labels, graph.edge_weight
         edges = (graph.edge_index if weighed is None else graph.edge_index[:, weighed > 0]).numpy()
         if edges.shape[1] < 2:  # batch norm needs two rows
             return
@@ -97,7 +109,7 @@ class LinkDist(NodeModel):
                 ends.append(rng.integers(0, len(labels), len(part)))
             nodes, places = np.unique(np.concatenate(ends), return_inverse=True)
             projected = self.first(rows_of(graph.rows, nodes))
-            heads = [self.both_heads(projected[place], rng) for place in torch.from_numpy(places).split(len(part))]
+            heads = [self.both_heads(projected[place]) for place in torch.from_numpy(places).split(len(part))]
             targets = [known[torch.from_numpy(end)] for end in ends]
             loss = self.edge_loss(heads, targets, weights, 1 - labelled_ends)
             if self.contrast:
@@ -140,17 +152,17 @@ class LinkDist(NodeModel):
 
 
 class Layer(nn.Module):
-    """Batch norm, layer norm, leaky ReLU, dropout when a generator is given, and a linear map."""
+    """Batch norm, layer norm, leaky ReLU, dropout in training, and a linear map."""
 
     def __init__(self, inputs: int, outputs: int, dropout: float):
         super().__init__()
         self.over_batch, self.over_row = nn.BatchNorm1d(inputs), nn.LayerNorm(inputs)
         self.linear, self.dropout = nn.Linear(inputs, outputs), dropout
 
-    def forward(self, x: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+    def forward(self, x: Tensor, rng: np.random.Generator) -> Tensor:
         """[n, inputs] to [n, outputs]."""
         x = F.leaky_relu(self.over_row(self.over_batch(x)))
-        mask = None if rng is None else dropout_mask(x.shape, self.dropout, rng)
+        mask = dropout_mask(x.shape, self.dropout, rng) if self.training else None
         return self.linear(x if mask is None else x * mask)
 
 

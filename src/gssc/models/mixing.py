@@ -75,7 +75,7 @@ def gradient_of_beta(ends: Tensor, mixed_grad: Tensor) -> Tensor:
 
 def mix_ends(ends: Tensor, beta: Tensor) -> Tensor:
     """(1 - beta) * end + beta * other end, for both ends of every pair, [2, B, width] with beta [2, B]."""
-    return _MixEnds.apply(ends, beta)
+    return _MixEnds.apply(ends.float(), beta.float())  # mixed precision gives bfloat16
 
 
 def gather_and_mix(rows: Tensor, positions: Tensor, beta: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def gather_and_mix(rows: Tensor, positions: Tensor, beta: Tensor) -> Tensor:
         positions: which of them are sources, targets and, if there are any, negatives, [2 * B or 3 * B].
         beta: of both directions, [2, B].
     """
-    return _GatherAndMix.apply(rows, positions, beta)
+    return _GatherAndMix.apply(rows.float(), positions, beta.float())  # mixed precision gives bfloat16
 
 
 class _Windows(torch.autograd.Function):

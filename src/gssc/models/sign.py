@@ -57,7 +57,7 @@ class SIGN(NodeModel):
         width = hidden * (hops + 1)
         self.first = InputMap(inputs, width, input_dropout)
         self.first_bias = nn.Parameter(torch.zeros(width))
-        self.activation = nn.PReLU()
+        self.prelu = nn.PReLU()
         self.second = nn.Linear(width, outputs)
         self.hidden, self.hops, self.dropout = hidden, hops, dropout
 
@@ -70,6 +70,6 @@ class SIGN(NodeModel):
             stays, travelling = travelling.split([self.hidden, travelling.shape[1] - self.hidden], dim=1)
             arrived.append(stays)
             travelling = spread(travelling)
-        hidden = self.activation(torch.cat([*arrived, travelling], dim=1) + self.first_bias)
+        hidden = self.prelu(torch.cat([*arrived, travelling], dim=1) + self.first_bias)
         logits: Tensor = self.second(drop(hidden, self.dropout, self.training))
         return logits

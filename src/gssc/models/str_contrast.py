@@ -29,6 +29,8 @@ class STRContrastSettings:
         layers: number of hidden layers L; the deployed model is L + 1 matrix products.
         dropout: share of hidden units dropped in training, in steps of 1/256.
         activation: ``leaky_relu`` (released program) or ``relu`` (text).
+        norm: ``batch`` normalises hidden units over the batch, ``none`` leaves batch norm out; several processes then
+            give what one gives, see :mod:`gssc.train.distributed`.
         block: ``norm_first`` is batch norm, activation, dropout (released program);
             ``activation_first`` is activation, batch norm, dropout (text).
         head_blocks: ``separate`` gives each of the two heads a last block of its own (released program),
@@ -47,6 +49,7 @@ class STRContrastSettings:
     layers: int = setting(2, low=1, high=1000)
     dropout: float = setting(0.5, low=0, high=0.99)
     activation: Literal["leaky_relu", "relu"] = "leaky_relu"
+    norm: Literal["batch", "none"] = "batch"
     block: Literal["norm_first", "activation_first"] = "norm_first"
     head_blocks: Literal["separate", "shared"] = "separate"
     mix_at: Literal["first", "last"] = "first"
@@ -63,14 +66,20 @@ class PairLogits:
     mixed: Tensor  # z of the points i->j and j->i, [2, B, C]
     negatives: Tensor | None  # z of one non-neighbour a pair, [B, C]
 
+    def float(self) -> PairLogits:
+        """The same in single precision."""
+        return PairLogits(
+            self.endpoints.float(), self.mixed.float(), None if self.negatives is None else self.negatives.float()
+        )
+
 
 class MixNet(nn.Module):
     """beta of the released program: a net of its own on the features (linear, batch norm, vector)."""
 
-    def __init__(self, inputs: int, width: int):
+    def __init__(self, inputs: int, width: int, norm: bool = True):
         super().__init__()
         self.linear = RowLinear(inputs, width)
-        self.norm = nn.BatchNorm1d(width)
+        self.norm = nn.BatchNorm1d(width) if norm else nn.Identity()
         self.attention = nn.Parameter(torch.empty(2, width))
         nn.init.uniform_(self.attention, -((2 * width) ** -0.5), (2 * width) ** -0.5)
 
@@ -129,7 +138,7 @@ class STRContrast(nn.Module):
         self.predict_head = nn.Linear(width, outputs)
         self.contrast_head = nn.Linear(width, outputs)
         if config.mix_by == "own_net":
-            self.mix = MixNet(inputs, config.mix_hidden)
+            self.mix = MixNet(inputs, config.mix_hidden, config.norm == "batch")
         elif config.mix_by == "vector":
             self.mix_vector = nn.Linear(2 * width, 1, bias=False)
 

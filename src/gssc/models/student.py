@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows, SparseRows, product
+from gssc.models.base import folded
 from gssc.models.dropout import drop
 from gssc.settings import setting
 
@@ -22,14 +23,16 @@ class GsscSettings:
     """The student, the MLP that is deployed.
 
     Args:
-        name: of the model.
+        name: name of the model.
         hidden: width of every hidden layer.
         layers: number of hidden layers; 0 decides by the data: one for wide rows, two for narrow ones.
+        steps: gradient steps of each student; 0 decides by the data.
     """
 
     name: str = "gssc"
     hidden: int = setting(256, low=1, high=2**20)
     layers: int = setting(0, low=0, high=1000)
+    steps: int = setting(0, low=0)
 
 
 @dataclass(frozen=True)
@@ -97,16 +100,7 @@ class Student(nn.Module):
         """The student as (weight [out, in], bias) pairs with batch norm folded in."""
         maps: list[tuple[Tensor, Tensor]] = [(self.first.weight.T * self.input_scale, self.first.bias)]
         maps += [(linear.weight, linear.bias) for linear in self.linears]  # type: ignore[misc]
-        folded = []
-        for place, (weight, bias) in enumerate(maps):
-            norm = self.norms[place] if place < len(self.norms) else None
-            if isinstance(norm, nn.BatchNorm1d):
-                assert norm.running_var is not None
-                assert norm.running_mean is not None
-                factor = norm.weight / (norm.running_var + norm.eps).sqrt()
-                weight, bias = weight * factor.unsqueeze(1), (bias - norm.running_mean) * factor + norm.bias
-            folded.append((weight.numpy().copy(), bias.numpy().copy()))
-        return folded
+        return [folded(*pair, norm) for pair, norm in zip(maps, [*self.norms, None], strict=True)]
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
-"""One YAML a published result: data set, settings, expected value; and the two presets.
+"""One YAML file per published result: data set, settings, expected value; and the two presets.
 
-``gssc train cora`` uses ``cora.yaml``. A recipe names what was measured with it and what the paper reports, so that a
-test can check the file and a person can see what to expect.
+``gssc train cora --model str_contrast`` uses ``cora.yaml``. A recipe names what was measured with it and what the paper
+reports, so that a test can check the file and a person can see what to expect.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -66,11 +67,10 @@ def learning_curves(
         metric: name of the score, for the axis.
     """
     above, below = new_axes(2, height=5.6, shares=(3, 2)) if axes is None else axes
-    at = epochs["epoch"]
     for part, name in PARTS.items():
         column = epochs.get(f"{part}_score", epochs.get(f"{part}_accuracy"))
         if column is not None and np.isfinite(column).any():
-            above.plot(at, column, label=name, linestyle="--" if part == "test" else "-")
+            above.plot(*with_gaps(epochs, column), label=name, linestyle="--" if part == "test" else "-")
     _mark_kept(above, epochs, kept)
     above.set_ylabel(metric.replace("_", " "))
     above.set_title("Learning curves", pad=TITLE_PAD)
@@ -79,7 +79,8 @@ def learning_curves(
         column = epochs.get(name)
         if column is not None and np.any(column):
             # A loss that a phase does not have is recorded as 0: leave a gap there.
-            below.plot(at, np.where(column == 0, np.nan, column), label=name.removesuffix("_loss"))
+            shown = np.where(column == 0, np.nan, column)
+            below.plot(*with_gaps(epochs, shown), label=name.removesuffix("_loss"))
     below.set_ylabel("loss")
     below.set_xlabel("epoch")
     _legend(below)
@@ -106,13 +107,39 @@ def edge_curves(epochs: Epochs, total: int | None = None, axes: Sequence[Axes] |
     names = {"homophily": "true labels (analysis only)", "pseudo_homophily": "predicted labels"}
     for name, label in names.items():
         if name in epochs and np.isfinite(epochs[name]).any():
-            below.plot(at, epochs[name], label=label)
+            below.plot(*with_gaps(epochs, epochs[name]), label=label)
     below.set_ylabel("homophily")
     below.set_xlabel("epoch")
     _legend(below)
     for drawn in (above, below):
         _shade_phases(drawn, epochs, named=drawn is above)
     return above, below
+
+
+def stages(phases: Sequence[str]) -> list[str]:
+    """Return the stage of training that each phase belongs to: phases as they are, or those of the default learner.
+
+    >>> stages(["trees", "pairs", "student 1, plain", "student 2, plain"])
+    ['teachers', 'pairs', 'round 1', 'round 2']
+    >>> stages(["warm-up", "alternate"])
+    ['warm-up', 'alternate']
+    """
+    rounds = [re.match(r"student (\d+), ", phase) for phase in phases]
+    if not any(rounds):
+        return list(phases)
+    named = ("pairs" if phase == "pairs" else "teachers" for phase in phases)
+    return [f"round {found[1]}" if found else name for found, name in zip(rounds, named, strict=True)]
+
+
+def with_gaps(epochs: Epochs, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return epochs and values with a gap wherever another model begins to be trained."""
+    at, phases = epochs["epoch"], [str(phase) for phase in epochs.get("phase", ())]
+    names = stages(phases)
+    if names == phases:  # one model, trained in phases
+        return at, values
+    models = [phase if name.startswith("round") else name for phase, name in zip(phases, names, strict=True)]
+    starts = [place for place in range(1, len(models)) if models[place] != models[place - 1]]
+    return np.insert(at, starts, np.nan), np.insert(values, starts, np.nan)
 
 
 def _legend(axes: Axes) -> None:
@@ -141,14 +168,14 @@ def _shade_phases(axes: Axes, epochs: Epochs, named: bool) -> None:
     """Shade every second phase and write the name of each above the axes."""
     if "phase" not in epochs or len(epochs["phase"]) < 2:
         return
-    phase, at = epochs["phase"], epochs["epoch"]
+    phase, at = np.array(stages([str(name) for name in epochs["phase"]])), epochs["epoch"]
     starts = np.flatnonzero(np.r_[True, phase[1:] != phase[:-1]])
     bounds = [*(at[starts] - 0.5), at[-1] + 0.5]
     axes.set_xlim(bounds[0], bounds[-1])
     for number, (left, right) in enumerate(pairwise(bounds)):
         if number % 2:
             axes.axvspan(left, right, color=soft_colour(), alpha=0.1, linewidth=0)
-        if named and len(starts) > 1 and right - left > 0.12 * (bounds[-1] - bounds[0]):
+        if named and len(starts) > 1 and right - left > 0.045 * (bounds[-1] - bounds[0]):
             axes.annotate(
                 str(phase[starts[number]]),
                 ((left + right) / 2, 1),

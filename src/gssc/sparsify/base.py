@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gssc.features import Rows
-from gssc.settings import setting
+from gssc.settings import inherit_meanings, setting
 
 
 @dataclass
@@ -23,13 +23,15 @@ class SparsifierSettings:
 
     name: str = "none"
 
+    def __init_subclass__(cls) -> None:
+        inherit_meanings(cls)
+
 
 @dataclass
 class LearnedSettings(SparsifierSettings):
     """What every sparsifier that learns has.
 
     Args:
-        name: of the sparsifier.
         objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
             disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
             counter-example that empties the graph).

@@ -19,7 +19,6 @@ class ShareSettings(SparsifierSettings):
     """Settings of a sparsifier that keeps a share of the edges.
 
     Args:
-        name: of the sparsifier.
         keep: share of the edges that it keeps.
     """
 

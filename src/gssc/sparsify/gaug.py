@@ -26,12 +26,6 @@ class GAUGSettings(LearnedSettings):
     """Settings of GAUG-O.
 
     Args:
-        name: of the sparsifier.
-        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
-            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
-            counter-example that empties the graph).
-        lr: its learning rate.
-        weight_decay: its weight decay.
         hidden: twice the width of its encoder.
         temperature: of the relaxed sample.
         proposals: new edges that it proposes, as a share of those given.

@@ -15,16 +15,7 @@ from gssc.sparsify.edge_sets import positions
 
 @dataclass
 class LDSSettings(LearnedSettings):
-    """Settings of LDS.
-
-    Args:
-        name: of the sparsifier.
-        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
-            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
-            counter-example that empties the graph).
-        lr: its learning rate.
-        weight_decay: its weight decay.
-    """
+    """Settings of LDS: those of every sparsifier that learns."""
 
     name: str = "lds"
 

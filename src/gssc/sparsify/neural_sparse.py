@@ -41,12 +41,6 @@ class NeuralSparseSettings(LearnedSettings):
     """Settings of NeuralSparse.
 
     Args:
-        name: of the sparsifier.
-        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
-            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
-            counter-example that empties the graph).
-        lr: its learning rate.
-        weight_decay: its weight decay.
         hidden: width of the hidden layer that scores a pair.
         temperature: of the relaxed picks.
         neighbours: k, how many picks a node has.

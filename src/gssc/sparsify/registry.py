@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import field, fields, make_dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, get_type_hints
 
 from gssc.errors import GsscError
 from gssc.names import nearest
+from gssc.settings import meanings
 from gssc.sparsify.base import Sparsifier, SparsifierSettings
 
 
@@ -78,21 +78,21 @@ def sparsifier_settings(name: str) -> type[SparsifierSettings]:
 def every_setting() -> Any:
     """The settings of all sparsifiers as one dataclass, for command lines that name several of them."""
     options: dict[str, tuple[str, Any, Any]] = {}
-    meanings: dict[str, str] = {}
+    found: dict[str, str] = {}
     owners: dict[str, list[str]] = {}
     for name in ("str_sparse", *SPARSIFIERS):  # where texts or defaults differ, those of STR-Sparse
         kind = sparsifier_settings(name)
-        hints, texts = get_type_hints(kind), dict(re.findall(r"^ +(\w+): ((?:.|\n {12})+)", kind.__doc__ or "", re.M))
+        hints, texts = get_type_hints(kind), meanings(kind)
         for option in fields(kind):
             one = field(default=option.default, metadata=option.metadata)
             options.setdefault(option.name, (option.name, hints[option.name], one))
-            meanings.setdefault(option.name, " ".join(texts.get(option.name, "").split()))
+            found.setdefault(option.name, texts.get(option.name, ""))
             owners.setdefault(option.name, []).append(name)
     made = make_dataclass("EverySparsifier", list(options.values()))
-    meanings["name"] = f"{', '.join(SPARSIFIERS)}."
+    found["name"] = f"{', '.join(SPARSIFIERS)}."
     whose = {name: ", ".join(dict.fromkeys(names)) for name, names in owners.items()}
     made.__doc__ = "Settings of the sparsifiers.\n\nArgs:\n" + "".join(
-        f"    {name}: {text if name == 'name' else f'({whose[name]}) {text}'}\n" for name, text in meanings.items()
+        f"    {name}: {text if name == 'name' else f'({whose[name]}) {text}'}\n" for name, text in found.items()
     )
     return made
 

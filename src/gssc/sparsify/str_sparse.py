@@ -21,12 +21,6 @@ class STRSparseSettings(LearnedSettings):
     """Settings of STR-Sparse (Sec. III-B of the paper).
 
     Args:
-        name: of the sparsifier.
-        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
-            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
-            counter-example that empties the graph).
-        lr: its learning rate.
-        weight_decay: its weight decay.
         hidden: width of the scoring space.
         maps: linear maps from features to scores: 1 (text) or 2 in a row (released program).
         score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid

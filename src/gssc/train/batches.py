@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gssc.features import FeatureTable, Rows
+from gssc.train.distributed import Processes
 from gssc.train.edge_stream import cut
 
 
@@ -52,19 +53,28 @@ class EdgeBatches:
     Args:
         table: where feature rows come from.
         labels: training labels of every node, -1 or NaN where unknown.
-        batch_size: pairs a batch. A last batch of one pair joins the batch before it: batch norm needs two rows.
+        batch_size: pairs a batch, of which each process computes its share. A last batch of less than two pairs per
+            process joins the batch before it: batch norm needs two rows.
         negatives: how non-neighbours are drawn, see :class:`gssc.config.ObjectiveConfig`.
         max_batches: at most this many batches an epoch; 0 for all.
+        processes: that share every batch.
     """
 
     def __init__(
-        self, table: FeatureTable, labels: Tensor, batch_size: int, negatives: str = "uniform", max_batches: int = 0
+        self,
+        table: FeatureTable,
+        labels: Tensor,
+        batch_size: int,
+        negatives: str = "uniform",
+        max_batches: int = 0,
+        processes: Processes | None = None,
     ):
         self.table, self.device = table, table.device or torch.device("cpu")
         self.labels = labels
         self.batch_size = batch_size
         self.negatives = negatives
         self.max_batches = max_batches
+        self.processes = processes or Processes()
 
     def epoch(self, pairs: np.ndarray, rng: np.random.Generator) -> Iterator[EdgeBatch]:
         """One pass over ``pairs`` [2, P] in random order."""
@@ -73,16 +83,19 @@ class EdgeBatches:
 
     def node_epoch(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """One pass over all nodes in random order, a batch of them at a time, however many there are."""
-        yield from self._chunks(self.table.shape[0], rng)
+        for nodes in self._chunks(self.table.shape[0], rng):
+            yield nodes[self.processes.share(len(nodes))]
 
     def _chunks(self, count: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Shuffled numbers below ``count``, a batch at a time."""
-        yield from cut(rng.permutation(count), self.batch_size)
+        yield from cut(rng.permutation(count), self.batch_size, least=2 * self.processes.count)
 
     def batch(self, pairs: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> EdgeBatch:
-        """The batch of some of the pairs [2, P], with negatives drawn by ``rng``."""
+        """This process's share of the batch of some of the pairs [2, P], with negatives drawn by ``rng``."""
+        share = self.processes.share(len(index))
+        negative = self._draw_negatives(pairs, len(index), rng)[share]
+        index = index[share]
         ends = pairs[:, index]
-        negative = self._draw_negatives(pairs, len(index), rng)
         nodes, positions = np.unique(np.concatenate([ends.ravel(), negative]), return_inverse=True)
         parts = torch.from_numpy(positions).to(self.device).split([len(index), len(index), len(negative)])
         return EdgeBatch(

@@ -23,17 +23,21 @@ from gssc.train.averaging import AveragedModel
 from gssc.train.batches import EdgeBatch, EdgeBatches
 from gssc.train.checkpoint import State
 from gssc.train.consensus import Consensus
+from gssc.train.distributed import SharedModel, processes
 from gssc.train.optimize import adam, descend, falling
 from gssc.train.pairing import training_way
-from gssc.train.process import computing, usable_device
+from gssc.train.process import computing, is_mixed, usable_device
 from gssc.train.psi import homophily_loss
-from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, training_labels
+from gssc.train.training import Diverged, Judge, Outcome, Step, Training, deployed_mlp, training_labels
 
 CENTER_NODES = 4096  # at most this many nodes take part in the step on class centres, so that it stays affordable
 
 
 class BilevelTraining(Training):
     """GSSC on one graph: theta is the classifier STR-Contrast, psi the sparsifier.
+
+    Several processes share the pairs of theta's batches and the nodes to predict; each computes psi and the consensus
+    for itself, from the same predictions, see :mod:`gssc.train.distributed`.
 
     Args:
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
@@ -43,19 +47,31 @@ class BilevelTraining(Training):
 
     Settings: ClassVar[type[RunConfig]] = ContrastConfig
     settings: ContrastConfig
+    several_processes = True
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
 
     def __init__(self, graph: Graph, config: ContrastConfig, plain: bool = False):
         super().__init__(graph, config)
         self.settings = config
         self.device = usable_device(config.train.device)
-        self.plain = plain or self.device.type != "cpu"
+        self.mixed = is_mixed(config.train.mixed_precision, self.device)
+        self.plain = plain or self.mixed or self.device.type != "cpu"
+        self._share_work()
         self.phase = "pretrain"  # then "warm-up", "alternate", "consolidate"
         self.consolidated = 0  # epochs of the last phase so far
         self.soft_labels: Tensor | None = None  # what the last phase trains towards
+        self.label_keep: np.ndarray | None = None  # probability of each node's label to take part in an epoch, [N]
         self.class_weight: Tensor | None = None  # of each class, [C], beside the weights of the objective
         with computing(config.train.threads):
             self._build()
+
+    def _share_work(self) -> None:
+        """Find out which processes train together."""
+        self.processes, size = processes(), self.settings.train.batch_size
+        self.own_rng = self.processes.own_rng(self.rng)  # of what differs between processes: dropout
+        least = 2 * self.processes.count
+        if size < least > 2:
+            raise GsscError(f"train.batch_size is {size}: {self.processes.count} processes need at least {least}")
 
     def _build(self) -> None:
         graph, config, seen = self.graph, self.settings, self.seen
@@ -65,13 +81,19 @@ class BilevelTraining(Training):
         self.all_rows = self.table if seen is graph else FeatureTable(graph.features, self.scaling, rows_on)
         self.labels = training_labels(seen)
         self.batches = EdgeBatches(
-            self.table, self.labels, config.train.batch_size, config.objective.negatives, config.train.max_batches
+            self.table,
+            self.labels,
+            config.train.batch_size,
+            config.objective.negatives,
+            config.train.max_batches,
+            self.processes,
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
-            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.rng, self.plain)
+            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.own_rng, self.plain)
             self.sparsifier = self._make_sparsifier(torch.from_numpy(seen.edges))
         self.model.to(self.device)
+        self.shared = SharedModel(self.model, self.processes)
         edges = self.sparsifier.edges.cpu().numpy()
         self.pairs = np.concatenate([edges, edges[::-1]], axis=1)  # both directions, [2, P]
         self.averaged = AveragedModel(self.model, config.train.average)
@@ -126,6 +148,7 @@ class BilevelTraining(Training):
         last = self.settings.train.warmup_epochs + self.settings.train.epochs
         while self.epoch < last and not self.best.patience_is_over():
             kept, weights = self.sample_subgraph()  # Eq. 5 and 6
+            self.sample_labels()
             theta, pair_losses = self.update_classifier(kept)  # Eq. 13 and 17
             logits = self.predict_all()
             psi = self.update_sparsifier(weights, self.pair_agreement(logits), pair_losses)  # Eq. 16 and 18
@@ -168,7 +191,14 @@ class BilevelTraining(Training):
     def sample_subgraph(self) -> tuple[np.ndarray, Tensor]:
         """g' of Eq. 6: which pairs to train on, and the weights of all pairs, with gradient."""
         weights = self.sparsifier.sample_pairs(self.rng)
-        return np.flatnonzero(weights.detach().cpu().numpy() > 0.5), weights
+        kept = self.processes.of_first((weights.detach().cpu() > 0.5).to(torch.uint8))
+        return np.flatnonzero(kept.numpy()), weights
+
+    def sample_labels(self) -> None:
+        """Draw the training labels of this epoch, as edges are drawn; without keep probabilities all take part."""
+        if self.label_keep is not None:
+            drawn = torch.from_numpy(self.rng.random(len(self.label_keep)) < self.label_keep)
+            self.batches.labels = torch.where(drawn, self.labels, -1)
 
     def update_classifier(self, kept: np.ndarray) -> tuple[dict[str, float], Tensor]:
         """One pass over the kept pairs, one step on the class centres; returns mean losses, and l_ij of every pair."""
@@ -179,7 +209,8 @@ class BilevelTraining(Training):
             pair_losses[kept[batch.index]] = smoothness
 
         means = self.descend_on(self.batches.epoch(pairs, self.rng), self._class_weight(pairs), remember)
-        return {**means, "center_loss": self.update_centers()}, pair_losses
+        losses_of_all = self.processes.summed(pair_losses, len(kept))
+        return {**means, "center_loss": self.update_centers()}, losses_of_all
 
     def descend_on(
         self,
@@ -197,22 +228,25 @@ class BilevelTraining(Training):
         objective, class_weight = self.settings.objective, self._on_device(class_weight)
         total, count = np.zeros(2), 0
         self.model.train()
+        self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
         for batch in batches:
-            out = self.model.compare(batch)
+            out = self._call("compare", batch).float()
             smoothness = losses.pair_smoothness(
                 self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight, objective.bounded
             )
             classification = losses.classification(self.task, out.endpoints, out.mixed, batch.labels, class_weight)
+            of_pairs, of_labels = self._scales(batch, class_weight)
+            smooth, classified = of_pairs * smoothness.mean(), of_labels * classification
             if batch.soft is not None:
-                classification = classification + losses.taught(self.task, out.endpoints, out.mixed, batch.soft)
-            descend(objective.smoothness_weight * smoothness.mean() + classification, self.optimizer)
+                classified = classified + of_pairs * losses.taught(self.task, out.endpoints, out.mixed, batch.soft)
+            descend(objective.smoothness_weight * smooth + classified, self.optimizer)
             self.averaged.follow()
             after(batch, out, smoothness.detach())
-            total += (smoothness.detach().mean().item(), classification.item())
+            total += self._finite(count, smooth.item(), classified.item())
             count += 1
-        means = total / max(count, 1)
-        self._refuse_infinite(means)
-        return {"smoothness_loss": float(means[0]), "classification_loss": float(means[1])}
+        self.processes.average_statistics(self.model, self.averaged.model)
+        means = self.processes.mean(total / max(count, 1)).tolist()
+        return dict(zip(("smoothness_loss", "classification_loss"), means, strict=True))
 
     def _class_weight(self, pairs: np.ndarray) -> Tensor | None:
         """Weights of the classes in the loss over these pairs."""
@@ -222,12 +256,22 @@ class BilevelTraining(Training):
         by_endpoints = losses.endpoint_class_weights(self.labels, first, second, self.task.width)
         return by_endpoints if self.class_weight is None else by_endpoints * self.class_weight
 
-    def _refuse_infinite(self, means: np.ndarray) -> None:
-        if not np.isfinite(means).all():
-            raise GsscError(
-                f"training diverged in epoch {self.epoch}: the loss is no longer a finite number; lower train.lr "
-                f"(now {self.settings.train.lr:g}), or scale features that are far too large"
-            )
+    def _call(self, method: str, given: Any) -> Any:
+        """What a method of the model gives, in mixed precision if that is on."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed):
+            return self.shared(method, given)
+
+    def _scales(self, batch: EdgeBatch, class_weight: Tensor | None) -> list[float]:
+        """What to multiply the means over this process's pairs and labels by."""
+        if self.processes.count == 1:
+            return [1.0, 1.0]
+        return self.processes.scales(len(batch), self.task.loss_weight(batch.labels, class_weight))
+
+    def _finite(self, batch: int, *values: float) -> np.ndarray:
+        """The losses of a batch, which must be finite."""
+        if not np.isfinite(values).all():
+            raise Diverged(f"epoch {self.epoch}, batch {batch}", f"lower train.lr (now {self.settings.train.lr:g})")
+        return np.array(values)
 
     def update_centers(self) -> float:
         """The released program's extra step: labelled and predicted class centres towards each other."""
@@ -243,15 +287,22 @@ class BilevelTraining(Training):
             rows, labels = self.table.rows(nodes), self.labels[torch.from_numpy(nodes)]
         if len(labels) < 2:
             return 0.0
-        loss = weight * losses.class_centers(self.model(rows), labels.to(self.device))
+        loss = weight * losses.class_centers(self._call("forward", rows).float(), labels.to(self.device))
         descend(loss, self.optimizer)
         return loss.item()
 
     @torch.no_grad()
     def predict_all(self) -> Tensor:
         """y of every node of the graph, unseen ones included, [N, C]."""
+        count = self.all_rows.shape[0]
+        share = self.processes.share(count)
+        return self.processes.gathered(self._predict(share), share, count)
+
+    @torch.no_grad()
+    def _predict(self, part: slice | None = None) -> Tensor:
+        """y of every node, or of a part of them, computed by this process alone."""
         model = self.averaged.model.eval()
-        return torch.cat([model(rows).cpu() for rows in self.all_rows.blocks()])
+        return torch.cat([model(rows).cpu() for rows in self.all_rows.blocks(part=part)])
 
     def pair_agreement(self, logits: Tensor) -> Tensor:
         """How far the two pseudo-labels of each pair agree, [P]."""
@@ -275,16 +326,20 @@ class BilevelTraining(Training):
     def update_towards_consensus(self) -> float:
         """One pass over the nodes that training may see; returns the mean loss."""
         assert self.soft_labels is not None
-        total, count = 0.0, 0
+        total, count = np.zeros(1), 0
         self.model.train()
+        self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
         for nodes in self.batches.node_epoch(self.rng):
-            logits = self.model(self.table.rows(nodes))
+            logits = self._call("forward", self.table.rows(nodes)).float()
             wanted = self.soft_labels[torch.from_numpy(nodes)].to(self.device)
             loss = self.task.soft_loss(logits, wanted, self._on_device(self.class_weight))
+            loss = self.processes.scales(len(nodes))[0] * loss
             descend(loss, self.optimizer)
             self.averaged.follow()
-            total, count = total + loss.item(), count + 1
-        return total / max(count, 1)
+            total += self._finite(count, loss.item())
+            count += 1
+        self.processes.average_statistics(self.model, self.averaged.model)
+        return float(self.processes.mean(total / max(count, 1))[0])
 
     def _on_device(self, weight: Tensor | None) -> Tensor | None:
         return None if weight is None else weight.to(self.device)
@@ -318,7 +373,7 @@ class BilevelTraining(Training):
         """How it went."""
         return Outcome(
             kept=self.kept(),
-            scores=self.predict_all().numpy(),
+            scores=self._predict().numpy(),
             seconds=self.seconds,
             epochs=self.epoch,
             edges_kept=int((self.edge_trust()[1] > 0.5).sum()),

@@ -23,8 +23,10 @@ def save_checkpoint(path: Path, state: State) -> None:
     """Write a nested state as one file, with a digest over tensors and everything else."""
     tensors: dict[str, Tensor] = {}
     outline = json.dumps(_outline(state, tensors))
+    # One entry, because the order of several is random, and the same state is to be the same bytes.
+    metadata = {"state": json.dumps({"digest": _digest(tensors, outline), "outline": outline})}
     with atomic_write(path) as temporary:
-        temporary.write_bytes(save(tensors, metadata={"outline": outline, "digest": _digest(tensors, outline)}))
+        temporary.write_bytes(save(tensors, metadata=metadata))
 
 
 def load_checkpoint(path: Path) -> State:
@@ -32,10 +34,11 @@ def load_checkpoint(path: Path) -> State:
     try:
         require_regular(path)
         with safe_open(path, framework="pt") as file:
-            written = file.metadata() or {}
+            metadata = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-        if "digest" not in written:
+        if "state" not in metadata:
             raise ValueError("it has no digest: another version of gssc wrote it")
+        written = json.loads(metadata["state"])
         if _digest(tensors, written["outline"]) != written["digest"]:
             raise ValueError("its digest differs: the file was damaged")
         state: State = _filled(json.loads(written["outline"]), tensors)

@@ -40,6 +40,7 @@ class DistillTraining(Training):
         alone = replace(config, sparsifier=sparsifier_settings("none")())
         self.student = SupervisedTraining(graph, alone)
         self.teacher = SupervisedTraining(self.seen, teacher_config(graph, config))
+        self.scaling = self.student.scaling
 
     def epochs(self) -> Iterator[Epoch]:
         """The teacher's epochs, then the student's, numbered on."""
@@ -99,6 +100,11 @@ class DistillTraining(Training):
     def deployed(self) -> DeployedModel:
         """The student as a plain MLP."""
         return self.student.deployed()
+
+    @property
+    def weighs_edges(self) -> bool:
+        """Whether the teacher's sparsifier learns."""
+        return self.teacher.weighs_edges
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """The edges the teacher was trained on and the keep probability of each."""

@@ -58,8 +58,6 @@ class EdgeStream:
         seed: of the order.
         block: edges that are read together and stay in one buffer.
         blocks: number of blocks in a buffer.
-        shard: which part of the edges this process takes, and of how many: blocks are dealt out in turn, so that the
-            processes together take every pair once per pass.
         hidden: nodes whose edges are left out, [N] booleans; None for no such nodes.
     """
 
@@ -70,11 +68,10 @@ class EdgeStream:
         seed: int = 0,
         block: int = BLOCK,
         blocks: int = BLOCKS,
-        shard: tuple[int, int] = (0, 1),
         hidden: np.ndarray | None = None,
     ):
         self.edges, self.batch_size, self.seed = edges, batch_size, seed
-        self.block, self.blocks, self.shard, self.hidden = block, blocks, shard, hidden
+        self.block, self.blocks, self.hidden = block, blocks, hidden
 
     def batches(self, start: Position) -> Iterator[PairBatch]:
         """The batches from a position to the end of its pass."""
@@ -111,11 +108,9 @@ class EdgeStream:
         return pairs[:, : pairs.shape[1] // 2]
 
     def _order(self, passes: int) -> np.ndarray:
-        """First edges of the blocks of this shard in the order of a pass."""
+        """First edges of the blocks in the order of a pass."""
         count = -(-self.edges.shape[1] // self.block)
-        order = np.random.default_rng([self.seed, passes]).permutation(count)
-        rank, ranks = self.shard
-        return order[rank::ranks] * self.block
+        return np.random.default_rng([self.seed, passes]).permutation(count) * self.block
 
     def _read(self, starts: np.ndarray) -> np.ndarray:
         """Both directions of every edge of some blocks, [2, n] int64."""
@@ -126,14 +121,16 @@ class EdgeStream:
         return np.concatenate([edges, edges[::-1]], axis=1)
 
 
-def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
-    """An array in parts of ``size``; a last part of one joins the part before it: batch norm needs two rows.
+def cut(order: np.ndarray, size: int, least: int = 2) -> list[np.ndarray]:
+    """An array in parts of ``size``; a last part of less than ``least`` joins the part before it.
+
+    Batch norm needs two rows in every process.
 
     >>> [part.tolist() for part in cut(np.arange(5), 2)]
     [[0, 1], [2, 3, 4]]
     """
     stops = [*range(size, len(order), size), len(order)]
-    if len(stops) > 1 and stops[-1] - stops[-2] == 1:
+    if len(stops) > 1 and stops[-1] - stops[-2] < least:
         del stops[-2]
     return [part for part in np.split(order, stops[:-1]) if len(part)]
 

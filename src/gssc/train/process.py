@@ -1,9 +1,11 @@
-"""Threads and memory of the process while something trains, and as they were afterwards."""
+"""Threads, memory and signals of the process while something trains, and as they were afterwards."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,6 +68,43 @@ def _c_library() -> Any | None:
     except (OSError, TypeError):
         return None
     return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
+
+
+class Interruption:
+    """Postpones the first Ctrl+C or SIGTERM, so that the epoch in flight can be finished and saved.
+
+    A second one takes effect at once. Outside the main thread, which alone may handle signals, nothing is postponed.
+
+    Args:
+        on_request: called when the first signal arrives.
+    """
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self, on_request: Callable[[], None] | None = None):
+        self.on_request, self.requested = on_request, False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._request) for number in self.SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _request(self, number: int, frame: Any) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        if self.on_request:
+            self.on_request()
+
+
+def is_mixed(setting: str, device: torch.device) -> bool:
+    """Whether ``train.mixed_precision`` asks for bfloat16 on this device."""
+    return setting == "on" or (setting == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
 
 
 def usable_device(name: str) -> torch.device:

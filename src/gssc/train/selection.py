@@ -62,6 +62,14 @@ class BestEpoch:
         record.best, self.record, self.epochs_since = True, record, 0
         return True
 
+    def reason(self) -> str:
+        """Return why the kept epoch was chosen."""
+        if self.record is not None and self.record.phase == "consolidate":
+            return "the last epoch of the consolidation"
+        if not self.validation:
+            return "the last epoch, since there are no validation labels"
+        return "the lowest validation loss" if self.select == "loss" else "the highest validation score"
+
     def patience_is_over(self) -> bool:
         """Whether there has been no better epoch for ``patience`` epochs."""
         return self.validation and self.epochs_since >= self.patience

@@ -40,9 +40,10 @@ from gssc.train.averaging import AveragedModel
 from gssc.train.batches import EdgeBatch, EdgeBatches
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
+from gssc.train.distributed import SharedModel
 from gssc.train.edge_stream import EdgeStream, PairBatch, Position, prefetched
 from gssc.train.optimize import adam
-from gssc.train.process import computing, usable_device
+from gssc.train.process import computing, is_mixed, usable_device
 from gssc.train.selection import BestEpoch, Epoch
 from gssc.train.training import Judge, Outcome, Step, Training, training_labels
 from gssc.trust.streamed import Sketches, StreamedTrust
@@ -112,13 +113,12 @@ class StreamedTraining(BilevelTraining):
     An epoch takes ``train.max_batches`` batches from where the last one stopped, or what is left of a pass over all
     pairs if that is 0. In the first ``train.warmup_epochs`` epochs every edge is used.
 
-    To train in several processes, give each its ``shard``: together they take every pair once per pass. Each process
-    must make the same number of steps, so set ``train.max_batches``.
+    Processes started by torchrun read the same stream of edges and share the pairs of every batch, so that a position
+    means the same to any number of them. Each makes the sketches for itself.
 
     Args:
         graph: the problem, on disk or in memory.
         config: all settings of the run.
-        shard: which part of the edges this process takes, and of how many.
         settings: those of pair training, if the run's are of another class.
         best: what keeps the best epoch; by validation score or loss if left out.
 
@@ -135,21 +135,22 @@ class StreamedTraining(BilevelTraining):
         self,
         graph: Graph,
         config: RunConfig,
-        shard: tuple[int, int] = (0, 1),
         settings: ContrastConfig | None = None,
         best: BestEpoch | None = None,
     ):
         found = settings or config
         assert isinstance(found, ContrastConfig)
-        self.settings, self.shard = found, shard
+        self.settings = found
         Training.__init__(self, graph, config, best)
+        self._share_work()
         if self.settings.sparsifier.name not in SPARSIFIERS:
             raise GsscError(
                 f"streamed training has no sparsifier {self.settings.sparsifier.name}: use one of "
                 f"{', '.join(SPARSIFIERS)} (--sparsifier), or more memory (--train.memory)"
             )
         self.device = usable_device(self.settings.train.device)
-        self.plain = self.device.type != "cpu"
+        self.mixed = is_mixed(self.settings.train.mixed_precision, self.device)
+        self.plain = self.mixed or self.device.type != "cpu"
         self.phase = "sketch"
         self.position = Position()
         self.class_weight = None
@@ -169,15 +170,19 @@ class StreamedTraining(BilevelTraining):
         self.scaling = self.table.scaling
         self.labels = training_labels(graph)
         self.batches = EdgeBatches(
-            self.table, self.labels, config.train.batch_size, config.objective.negatives, config.train.max_batches
+            self.table,
+            self.labels,
+            config.train.batch_size,
+            config.objective.negatives,
+            config.train.max_batches,
+            self.processes,
         )
-        self.stream = EdgeStream(
-            graph.edges, config.train.batch_size, config.train.seed, shard=self.shard, hidden=self.hidden
-        )
+        self.stream = EdgeStream(graph.edges, config.train.batch_size, config.train.seed, hidden=self.hidden)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
-            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.rng, self.plain)
+            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.own_rng, self.plain)
         self.model.to(self.device)
+        self.shared = SharedModel(self.model, self.processes)
         self.averaged = AveragedModel(self.model, config.train.average)
         self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
         self._choose_judged()
@@ -235,6 +240,7 @@ class StreamedTraining(BilevelTraining):
         means = self.descend_on(self.epoch_batches(sparsify), self.class_weight, count)
         means["center_loss"] = self.update_centers()
         release_pages(self.graph.features, self.graph.edges)
+        counted = self.processes.count * self.processes.mean(counted)
         return StreamedStep(
             "pairs",
             self.predict(self.judged),
@@ -254,15 +260,18 @@ class StreamedTraining(BilevelTraining):
 
     def made_batch(self, drawn: PairBatch, sparsify: bool) -> StreamedBatch | None:
         """A batch with its feature rows, without the pairs that the evidence rules out; None if fewer than two stay."""
-        batch, ends = self.batches.batch(drawn.pairs, drawn.index, drawn.rng), drawn.pairs[:, drawn.index]
+        batch = self.batches.batch(drawn.pairs, drawn.index, drawn.rng)
+        ends = drawn.pairs[:, batch.index]
         found = StreamedBatch(**_fields(batch), ends=ends, next=drawn.next)
         if sparsify and self.trust is not None:
             rows = batch.rows
             assert isinstance(rows, Tensor)
             first, second = (rows[end].cpu().numpy() for end in (batch.source, batch.target))
-            kept = np.flatnonzero(drawn.rng.random(len(batch)) < self.trust.keep(ends, first, second))
-            if len(kept) < 2:
+            draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
+            kept = np.flatnonzero(draws < self.trust.keep(ends, first, second))
+            if len(kept) < 2 and self.processes.count == 1:
                 return None
+            kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
             found = _some_pairs(found, kept)
         if self.teacher is not None:
             nodes, place = np.unique(found.ends, return_inverse=True)

@@ -220,10 +220,8 @@ class SupervisedTraining(Training):
             raise NeedsGraph(f"{self.name} passes messages: it needs the graph to predict and cannot be deployed alone")
         layers = self.model.folded_layers()
         if layers is None:
-            raise NeedsGraph(
-                f"{self.name} needs no graph to predict, but it has layers that a deployed MLP lacks (layer norm, GELU)"
-            )
-        return deployed_mlp(self.graph, layers, "relu", self.scaling)
+            raise NeedsGraph(f"{self.name} needs no graph to predict, but it cannot be written as a plain MLP")
+        return deployed_mlp(self.graph, layers, self.model.activation, self.scaling)
 
     @torch.no_grad()
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:

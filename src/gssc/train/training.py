@@ -20,6 +20,7 @@ from torch import Tensor
 from gssc.errors import GsscError
 from gssc.tasks import Task
 from gssc.train.checkpoint import State, restore_rng, rng_state
+from gssc.train.distributed import processes
 from gssc.train.process import computing
 from gssc.train.selection import BestEpoch, Epoch
 
@@ -29,7 +30,33 @@ if TYPE_CHECKING:
     from gssc.deploy import DeployedModel
     from gssc.graph import Graph
 
-__all__ = ["Epoch", "Judge", "NeedsGraph", "Outcome", "State", "Step", "Training", "deployed_mlp", "training_labels"]
+__all__ = [
+    "Diverged",
+    "Epoch",
+    "Judge",
+    "NeedsGraph",
+    "Outcome",
+    "State",
+    "Step",
+    "Training",
+    "deployed_mlp",
+    "training_labels",
+]
+
+
+class Diverged(GsscError):
+    """A loss or a prediction is no longer a finite number.
+
+    Args:
+        where: epoch, and batch if it is known.
+        remedy: what to change.
+    """
+
+    def __init__(self, where: str, remedy: str = "lower the learning rate"):
+        super().__init__(
+            f"training diverged in {where}: the loss is no longer a finite number; {remedy}, or scale features that "
+            "are far too large"
+        )
 
 
 class NeedsGraph(GsscError):
@@ -65,6 +92,17 @@ class Outcome:
     def test_score(self) -> float:
         """Test score of the kept epoch."""
         return self.kept.test_score
+
+    def measured(self) -> dict[str, float]:
+        """What a comparison records of it, by the columns of its store."""
+        return {
+            "val_score": self.val_score,
+            "test_score": self.test_score,
+            "seconds": round(self.seconds, 3),
+            "epochs": self.epochs,
+            "edges_kept": self.edges_kept,
+            "edges_total": self.edges_total,
+        }
 
 
 @dataclass
@@ -140,10 +178,12 @@ class Training(ABC):
 
     Attributes:
         Settings: the class of its settings.
+        scaling: how feature rows are scaled.
         epoch: number of the next epoch.
         seconds: time spent so far.
         best: the epoch to keep, so far.
         counters: names of the plain attributes that belong to the state.
+        several_processes: whether processes started by torchrun can share its work.
         streams: whether a graph on disk stays there; otherwise it is read into memory first.
     """
 
@@ -151,9 +191,16 @@ class Training(ABC):
     judge: Judge
     streams: ClassVar[bool] = False
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
+    scaling: Scaling
+    several_processes: ClassVar[bool] = False
 
     def __init__(self, graph: Graph, config: RunConfig, best: BestEpoch | None = None):
         config.check()
+        if processes().count > 1 and not self.several_processes:
+            raise GsscError(
+                f"model {config.model.name} trains in one process: start it without torchrun, or use --model "
+                "str_contrast, or a graph on disk, which is streamed"
+            )
         if len(graph.train) == 0:
             raise GsscError(
                 f"graph {graph.name!r} has no training labels; give some nodes a label and a place in train"
@@ -176,6 +223,8 @@ class Training(ABC):
         with computing(self.config.train.threads):
             steps = self.steps()
             while (step := self._timed(steps)) is not None:
+                if not step.scores.isfinite().all():
+                    raise Diverged(f"epoch {self.epoch} ({step.phase})")
                 record = self.judge.record(step, self.epoch, self.seconds)
                 if self.best.judge(record):
                     self.best.weights = copy.deepcopy(self.kept_weights())
@@ -207,6 +256,12 @@ class Training(ABC):
             setattr(self, name, state["counters"][name])
         self.best.load_state_dict(state["best"])
         restore_rng(self.rng, state["rng"])
+
+    @property
+    def weighs_edges(self) -> bool:
+        """Whether keep probabilities are learned or estimated, so that they should differ from edge to edge."""
+        sparsifier = getattr(self, "sparsifier", None)
+        return sparsifier is not None and bool(sparsifier.trains)
 
     def kept(self) -> Epoch:
         """The record of the epoch that is kept."""
@@ -261,7 +316,7 @@ def deployed_mlp(
     return DeployedModel(
         layers=[scaling.folded(layers[0]), *layers[1:]],
         class_names=list(names),
-        activation=activation,  # type: ignore[arg-type]  # checked there
+        activation=activation,
         normalize=scaling.normalize,
         task=graph.task.name,  # type: ignore[arg-type]
         feature_names=list(graph.feature_names) if graph.feature_names else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,6 +59,13 @@ def edge_trust(graph: Graph, seed: int = 0) -> EdgeTrust:
     share = noise_share(odds, null)
     keep = np.clip(1 - share * np.exp(np.clip(-odds, -50, 50)), LEAST, 1)
     return EdgeTrust(keep.astype(np.float32), share, odds)
+
+
+def weighed(trust: EdgeTrust, weight: np.ndarray | None) -> EdgeTrust:
+    """The same with keep probabilities times the weights that edges were given, as shares of the greatest weight."""
+    if weight is None:
+        return trust
+    return replace(trust, keep=np.clip(trust.keep * (weight / weight.max()), LEAST, 1).astype(np.float32))
 
 
 def as_inputs(measured: dict[str, np.ndarray]) -> np.ndarray:

@@ -36,5 +36,21 @@ def held_out_by_regression(rows: np.ndarray, labels: np.ndarray, classes: int) -
     return undecided_if_alone(sharpened(targets - missed, labels), labels)
 
 
+def regression_scores(rows: np.ndarray, labels: np.ndarray, classes: int, others: np.ndarray) -> np.ndarray:
+    """Class scores of other rows by the same regression on labelled rows, [m, classes].
+
+    Args:
+        rows: labelled rows, [n, w].
+        labels: their classes, [n].
+        classes: how many there are.
+        others: rows to score, [m, w].
+    """
+    rows, others = unit_rows(rows), unit_rows(others)
+    targets = np.eye(classes)[labels] - 1 / classes
+    if len(rows) <= rows.shape[1]:
+        return np.asarray((others @ rows.T) @ (_inverse(rows @ rows.T) @ targets))
+    return np.asarray(others @ (_inverse(rows.T @ rows) @ (rows.T @ targets)))
+
+
 def _inverse(products: np.ndarray) -> np.ndarray:
     return np.linalg.inv(products.astype(np.float64) + RIDGE * np.eye(len(products)))

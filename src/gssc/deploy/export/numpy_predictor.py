@@ -43,7 +43,7 @@ class Csr:
         return Csr(self.data, self.indices, self.indptr[rows.start : rows.stop + 1])
 
     def __matmul__(self, weight: np.ndarray) -> np.ndarray:
-        """The product, a row at a time: NumPy has nothing faster for it."""
+        """Return the product, a row at a time: NumPy has nothing faster for it."""
         out = np.empty((len(self), weight.shape[1]), dtype=np.float32)
         places = self.indptr.tolist()
         for row, start, stop in zip(out, places, places[1:], strict=False):
@@ -85,7 +85,8 @@ class Predictor:
         self.features: int = description["widths"][0]
         self.class_names: list[str] = description["class_names"]
         self.feature_names: list[str] | None = description["feature_names"]
-        self.slope = np.float32(0.0 if description["activation"] == "relu" else 0.01)
+        names = description["activation"].split(",")
+        self.activations: list[str] = names * (len(self.layers) - 1) if len(names) == 1 else names
         self.normalize = description["normalize"] == "row"
         self.multilabel = description["task"] == "multilabel"
         self.temperature = np.float32(description["temperature"])
@@ -153,14 +154,34 @@ class Predictor:
             sums[sums == 0] = 1
             hidden /= sums[:, None]
         hidden += bias
-        for weight, bias in rest:
-            hidden = np.maximum(hidden, hidden * self.slope) @ weight
+        for (weight, bias), name in zip(rest, self.activations, strict=True):
+            hidden = activated(hidden, name) @ weight
             hidden += bias
         return hidden
 
 
+def activated(hidden: np.ndarray, name: str) -> np.ndarray:
+    """Hidden rows after an activation."""
+    if name == "standardize":
+        hidden = hidden - hidden.mean(axis=1, keepdims=True)
+        return hidden / np.sqrt((hidden * hidden).mean(axis=1, keepdims=True) + np.float32(1e-5))
+    if name == "gelu":
+        return hidden * (np.float32(0.5) + np.float32(0.5) * erf(hidden * np.float32(0.5**0.5)))
+    return np.maximum(hidden, hidden * np.float32(0.01 if name == "leaky_relu" else 0.0))
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """Return the error function to 1.5e-7 (Abramowitz and Stegun 7.1.26)."""
+    size = np.abs(x)
+    t = 1 / (1 + np.float32(0.3275911) * size)
+    series = np.zeros_like(t)
+    for factor in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        series = (series + np.float32(factor)) * t
+    return np.asarray(np.sign(x) * (1 - series * np.exp(-size * size)))
+
+
 def read_tensors(content: bytes) -> dict[str, np.ndarray]:
-    """The float32 arrays of a safetensors file: a length, a JSON header with places, then the numbers."""
+    """Return the float32 arrays of a safetensors file: a length, a JSON header with places, then the numbers."""
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     header.pop("__metadata__", None)
@@ -235,7 +256,7 @@ def write_table(path: str | Path, model: Predictor, ids: list[str] | None, proba
 
 
 def _safe(cell: Any) -> Any:
-    """A text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    """Return the text, with an apostrophe in front if a spreadsheet would take it for a formula."""
     formula = isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") and not _is_number(cell)
     return f"'{cell}" if formula else cell
 

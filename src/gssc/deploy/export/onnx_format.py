@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from gssc import __version__
+from gssc.deploy.activations import LEAKY_SLOPE, STANDARDIZE_EPS, activations_of
 from gssc.deploy.export.source import Source
-from gssc.deploy.forward import LEAKY_SLOPE
 from gssc.deploy.model import DeployedModel
 from gssc.extras import require
 
@@ -80,7 +80,7 @@ def outputs(folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def properties(source: Source) -> dict[str, str]:
-    """What a reader of the file may want to know; all but plain texts and numbers as JSON."""
+    """Return metadata for the file; values other than plain text and numbers as JSON."""
     model = source.model
     return {
         "class_names": json.dumps(model.class_names),
@@ -112,7 +112,7 @@ class _Nodes:
         return name
 
     def input(self, name: str, kind: str, shape: list[str | int]) -> Any:
-        """An input or output; sizes that are names are free."""
+        """Return an input or output; sizes that are names are free."""
         return self.onnx.helper.make_tensor_value_info(name, getattr(self.onnx.TensorProto, kind), shape)
 
     def normalized(self, values: str, model: DeployedModel) -> str:
@@ -125,10 +125,21 @@ class _Nodes:
         return self.add("Div", [values, divisors], "normalized")
 
     def activated(self, hidden: str, number: int, model: DeployedModel) -> str:
-        """The activation after layer ``number``."""
-        if model.activation == "leaky_relu":
-            return self.add("LeakyRelu", [hidden], f"activated_{number}", alpha=LEAKY_SLOPE)
-        return self.add("Relu", [hidden], f"activated_{number}")
+        """Return the activation after layer ``number``."""
+        name, output = activations_of(model.activation, len(model.layers) - 1)[number], f"activated_{number}"
+        if name == "leaky_relu":
+            return self.add("LeakyRelu", [hidden], output, alpha=LEAKY_SLOPE)
+        if name == "standardize":
+            ones = self.constant(f"ones_{number}", np.ones(model.widths[number + 1], dtype=np.float32))
+            return self.add("LayerNormalization", [hidden, ones], output, axis=1, epsilon=STANDARDIZE_EPS)
+        if name == "gelu":
+            half = self.constant(f"half_{number}", np.float32(0.5))
+            shrunk = self.add(
+                "Mul", [hidden, self.constant(f"root_{number}", np.float32(0.5**0.5))], f"shrunk_{number}"
+            )
+            halved = self.add("Mul", [self.add("Erf", [shrunk], f"erf_{number}"), half], f"halved_{number}")
+            return self.add("Mul", [hidden, self.add("Add", [halved, half], f"gate_{number}")], output)
+        return self.add("Relu", [hidden], output)
 
     def layers(self, hidden: str, model: DeployedModel, first: int) -> None:
         """Layers from ``first`` on, each a product with its weight [out, in] and bias."""

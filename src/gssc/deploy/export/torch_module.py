@@ -35,7 +35,8 @@ class MLP(nn.Module):
         self.multilabel = description["task"] == "multilabel"
         self.temperature = float(description["temperature"])
         self.layers = nn.ModuleList(nn.Linear(into, out) for into, out in pairwise(description["widths"]))
-        self.activation = nn.ReLU() if description["activation"] == "relu" else nn.LeakyReLU(0.01)
+        names = description["activation"].split(",")
+        self.activations: list[str] = names * (len(self.layers) - 1) if len(names) == 1 else names
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [rows, outputs] of rows [rows, features], dense or sparse; not divided by the temperature."""
@@ -48,14 +49,22 @@ class MLP(nn.Module):
             sums = self._sums(x)
             hidden = hidden / torch.where(sums == 0, torch.ones_like(sums), sums).unsqueeze(1)
         hidden = hidden + first.bias
-        for layer in rest:
-            hidden = layer(self.activation(hidden))
+        for layer, name in zip(rest, self.activations, strict=True):
+            hidden = layer(self._activated(hidden, name))
         return hidden
 
     def probabilities(self, x: Tensor) -> Tensor:
         """Probability of each class (or, if several may hold, of each task), [rows, outputs]."""
         scaled = self(x) / self.temperature
         return scaled.sigmoid() if self.multilabel else scaled.softmax(1)
+
+    @staticmethod
+    def _activated(hidden: Tensor, name: str) -> Tensor:
+        if name == "standardize":
+            return nn.functional.layer_norm(hidden, hidden.shape[1:], eps=1e-5)
+        if name == "gelu":
+            return nn.functional.gelu(hidden)
+        return nn.functional.leaky_relu(hidden, 0.01 if name == "leaky_relu" else 0.0)
 
     @staticmethod
     def _sums(x: Tensor) -> Tensor:
@@ -66,7 +75,7 @@ class MLP(nn.Module):
 
 
 def load(folder: str | Path = Path(__file__).parent) -> MLP:
-    """The module with its weights, in eval mode."""
+    """Return the module with its weights, in eval mode."""
     folder = Path(folder)
     description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     weights = (folder / "model.safetensors").read_bytes()

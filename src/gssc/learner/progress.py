@@ -1,0 +1,53 @@
+"""How many records of the default learner are still to come, for progress bars."""
+
+from __future__ import annotations
+
+from gssc.learner.learner import PASSES_PER_STEP, LearnerTraining
+from gssc.learner.student import BATCH, LEAST_PASSES
+
+USUAL_TEACHERS = 12  # records of the phase of teachers, which depend on the data
+
+
+def kind_of(phase: str) -> str:
+    """Return the kind of work that a phase belongs to: ``teachers``, ``pairs`` or ``students``.
+
+    >>> kind_of("student 2, plain"), kind_of("linear teachers"), kind_of("pairs")
+    ('students', 'teachers', 'pairs')
+    """
+    if phase == "pairs":
+        return "pairs"
+    return "students" if phase.startswith("student ") else "teachers"
+
+
+def records_ahead(training: LearnerTraining) -> dict[str, int]:
+    """Return the number of records still to come, by kind of work.
+
+    Exact once the teachers have been asked. Before, the number of teachers is the usual one, and pairs are counted
+    unless the settings exclude them.
+    """
+    per_round = [student_records(training, settings.steps) for settings in training._variants().values()]
+    rounds_left = training._rounds() - training.round
+    ahead = {"students": rounds_left * sum(per_round) - sum(per_round[: training.variant])}
+    if training.student is not None:
+        ahead["students"] -= training.student.done // PASSES_PER_STEP
+    if training.phase == "teachers":
+        ahead["teachers"] = max(1, USUAL_TEACHERS - training.epoch)
+    if training.phase != "rounds" and may_train_on_pairs(training):
+        done = training.pairs.epoch if training.pairs is not None else 0
+        ahead["pairs"] = training.config.teachers.pair_epochs - done
+    return {kind: max(0, count) for kind, count in ahead.items()}
+
+
+def student_records(training: LearnerTraining, steps: int) -> int:
+    """Return the number of records that one student makes."""
+    batches = max(1, -(-len(training._taught()) // BATCH))
+    passes = max(LEAST_PASSES, -(-steps // batches))
+    return -(-passes // PASSES_PER_STEP)
+
+
+def may_train_on_pairs(training: LearnerTraining) -> bool:
+    """Whether the training may still come to its pairs."""
+    if training.phase == "pairs":
+        return True
+    possible = training.seen.num_edges > 0 and not training.jury.cross_validates
+    return possible and training.config.teachers.pairs != "never"

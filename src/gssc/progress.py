@@ -1,0 +1,178 @@
+"""The progress of a training: a bar with the time left on a terminal, a line every ten seconds in a log."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from gssc.config import ContrastConfig
+from gssc.learner.learner import LearnerTraining
+from gssc.learner.progress import kind_of, records_ahead
+
+if TYPE_CHECKING:
+    from gssc.train.training import Epoch, Training
+
+SECONDS_BETWEEN_LINES = 10.0
+WIDE = 110  # columns that homophily and the best score need beside the rest
+
+
+class Pace:
+    """Estimates the time left from the mean time per epoch of each kind of work.
+
+    >>> pace = Pace()
+    >>> pace.add("pairs", 2.0); pace.add("pairs", 4.0)
+    >>> pace.left({"pairs": 10, "students": 5})  # students are assumed to take as long, until one was seen
+    45.0
+    >>> pace.add("students", 1.0)
+    >>> pace.left({"students": 4})
+    4.0
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.epochs: dict[str, int] = {}
+
+    def add(self, kind: str, seconds: float) -> None:
+        """Count one epoch."""
+        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
+        self.epochs[kind] = self.epochs.get(kind, 0) + 1
+
+    def left(self, ahead: dict[str, int]) -> float | None:
+        """Return the seconds left for the epochs ahead, or None before the first epoch."""
+        if not self.epochs:
+            return None
+        mean = sum(self.seconds.values()) / sum(self.epochs.values())
+        return sum(count * self._mean_of(kind, mean) for kind, count in ahead.items())
+
+    def _mean_of(self, kind: str, otherwise: float) -> float:
+        return self.seconds[kind] / self.epochs[kind] if kind in self.epochs else otherwise
+
+
+def epochs_ahead(training: Training) -> dict[str, int]:
+    """Return the number of epochs still to come if none ends early, by kind of work."""
+    config = training.config
+    if isinstance(training, LearnerTraining):
+        return records_ahead(training)
+    if isinstance(config, ContrastConfig):
+        phase, done = getattr(training, "phase", ""), training.epoch
+        warm_up, alternate = config.train.warmup_epochs, config.train.epochs
+        ahead = {"consolidate": config.consolidate.epochs - getattr(training, "consolidated", 0)}
+        if phase != "consolidate":
+            ahead["alternate"] = min(alternate, warm_up + alternate - done)
+        if phase in ("pretrain", "warm-up"):
+            ahead["warm-up"] = warm_up - done
+        return {kind: max(0, count) for kind, count in ahead.items()}
+    return {"": max(0, config.total_epochs - training.epoch)}
+
+
+class EpochProgress:
+    """Shows the progress of a training on standard error.
+
+    On a terminal it is one bar that is redrawn, elsewhere one line every ten seconds, however long an epoch takes.
+
+    Args:
+        training: the training to show.
+        console: where to show it; standard error if left out.
+    """
+
+    def __init__(self, training: Training, console: Any = None):
+        from rich.console import Console
+
+        self.training = training
+        self.console = console or Console(stderr=True, markup=False, highlight=False)
+        self.pace, self.best, self.seen = Pace(), math.nan, time.monotonic()
+        self.phase, self.numbers = "starting", ""
+        self.done = training.epoch
+        self.ahead = epochs_ahead(training)
+        self.bar = self._bar() if self.console.is_terminal else None
+        self._ended = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
+
+    def _bar(self) -> Any:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        narrow = self.console.width < WIDE
+        columns = [
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=12 if narrow else 24),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[numbers]}"),
+        ]
+        bar = Progress(*columns, console=self.console, transient=True)
+        self.task = bar.add_task(self.phase, total=self.done + sum(self.ahead.values()), left="", numbers="")
+        return bar
+
+    def __enter__(self) -> EpochProgress:
+        if self.bar:
+            self.bar.start()
+        self._ticker.start()
+        return self
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        self._ended.set()
+        if self.bar:
+            self.bar.stop()
+        elif not failed:
+            spent = clock(sum(self.pace.seconds.values()))
+            self.console.print(f"trained {sum(self.pace.epochs.values())} epochs in {spent}", soft_wrap=True)
+
+    def show(self, epoch: Epoch) -> None:
+        """Take in the record of an epoch."""
+        now = time.monotonic()
+        learner = isinstance(self.training, LearnerTraining)
+        kind = kind_of(epoch.phase) if learner else epoch.phase if "" not in self.ahead else ""
+        self.pace.add(kind, now - self.seen)
+        self.seen, self.done, self.ahead = now, self.done + 1, epochs_ahead(self.training)
+        self.best = epoch.val_score if epoch.best else self.best
+        self.phase, self.numbers = epoch.phase, self._numbers(epoch)
+        self._draw()
+
+    def _numbers(self, epoch: Epoch) -> str:
+        losses = (epoch.smoothness_loss, epoch.classification_loss)
+        parts = [f"loss {sum(losses):.3f}"] if any(losses) else []
+        parts += [] if math.isnan(epoch.val_score) else [f"val {epoch.val_score:.1%}"]
+        if self.console.width >= WIDE or not self.bar:
+            parts += [] if math.isnan(self.best) else [f"best {self.best:.1%}"]
+            parts += [f"edges {epoch.edges_kept:,}"]
+        return ", ".join(parts)
+
+    def time_left(self) -> str:
+        """Return the time left, such as ``1:05 left``; it runs down while an epoch takes its time."""
+        left = self.pace.left(self.ahead)
+        return "" if left is None else f"{clock(max(0.0, left - (time.monotonic() - self.seen)))} left"
+
+    def share(self) -> float:
+        """Return the share of the expected time that has passed."""
+        left, spent = self.pace.left(self.ahead), sum(self.pace.seconds.values())
+        return 0.0 if left is None else spent / max(spent + left, 1e-9)
+
+    def line(self) -> str:
+        """Return the state as one line of a log."""
+        parts = [f"{self.phase}: epoch {self.done} of about {self.done + sum(self.ahead.values())}", self.time_left()]
+        return ", ".join(filter(None, [*parts, self.numbers]))
+
+    def _draw(self) -> None:
+        if self.bar:
+            fields = {"left": self.time_left(), "numbers": self.numbers}
+            self.bar.update(self.task, description=self.phase, completed=self.share(), total=1.0, **fields)
+
+    def _tick(self) -> None:
+        pause = 0.5 if self.bar else SECONDS_BETWEEN_LINES
+        while not self._ended.wait(pause):
+            if self.bar:
+                self._draw()
+            else:
+                self.console.print(self.line(), soft_wrap=True)
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as minutes and seconds, with hours where there are any.
+
+    >>> clock(65.2), clock(3725)
+    ('1:05', '1:02:05')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,216 @@
+"""Several processes that train one model: started by torchrun, each takes its share of every batch.
+
+Every process draws the same batches from the same generator and computes its share of each. DistributedDataParallel
+averages the gradients, so all of them hold the same weights after every step. Losses are weighed by what a share
+holds, so that the average is the gradient of the whole batch, however unevenly its pairs and labels are shared out.
+Batch norm uses the statistics of a process's own share; running statistics are averaged after every epoch. Only the
+first process reads and writes the run folder. With one process every method here is the identity.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from gssc.errors import GsscError
+
+Value = TypeVar("Value")
+LOST = "a process of this run ended, or torchrun was stopped; go on with the same command and --resume"
+# Words of gloo and NCCL when the other end of a connection is gone.
+LOST_WORDS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset", "Broken pipe", "Socket")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a run, as one of them sees them.
+
+    Args:
+        rank: number of this process.
+        count: how many there are.
+    """
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process reads and writes files."""
+        return self.rank == 0
+
+    def share(self, count: int) -> slice:
+        """The part of ``count`` rows that this process computes: all of them if two each would be too many."""
+        if count < 2 * self.count:
+            return slice(0, count)
+        return slice(self.rank * count // self.count, (self.rank + 1) * count // self.count)
+
+    def scales(self, *amounts: float) -> list[float]:
+        """What to multiply means over a share by, so that their average over processes is the mean over all shares.
+
+        Args:
+            amounts: what each mean is over: its number of pairs, or the sum of its weights.
+        """
+        if self.count == 1:
+            return [1.0] * len(amounts)
+        total = torch.tensor(amounts, dtype=torch.float64)
+        dist.all_reduce(total)
+        return [self.count * own / max(every, 1e-12) for own, every in zip(amounts, total.tolist(), strict=True)]
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """The mean of each value over processes."""
+        if self.count == 1:
+            return values
+        total = torch.from_numpy(values.copy())
+        dist.all_reduce(total)
+        return total.numpy() / self.count
+
+    def gathered(self, part: Tensor, place: slice, count: int) -> Tensor:
+        """All ``count`` rows, of which this process has computed those at ``place``."""
+        if self.count == 1:
+            return part
+        whole = part.new_zeros(count, *part.shape[1:])
+        whole[place] = part
+        return self.summed(whole, count)
+
+    def summed(self, values: Tensor, rows: int) -> Tensor:
+        """The sum over processes of what each found for its share of ``rows``, in place."""
+        if self.share(rows) != slice(0, rows):
+            dist.all_reduce(values)
+        return values
+
+    def of_first(self, values: Tensor) -> Tensor:
+        """The first process's values in all of them, in place, so that no rounding sets processes apart."""
+        if self.count > 1:
+            dist.broadcast(values, src=0)
+        return values
+
+    def average_statistics(self, *modules: nn.Module) -> None:
+        """Give all processes the mean of their running statistics."""
+        if self.count == 1:
+            return
+        for buffer in {id(found): found for module in modules for found in module.buffers()}.values():
+            if buffer.is_floating_point():
+                dist.all_reduce(buffer)
+                buffer /= self.count
+
+    def from_first(self, make: Callable[[], Value]) -> Value:
+        """What ``make`` returns in the first process, in all of them; an error there ends all of them."""
+        if self.count == 1:
+            return make()
+        sent: list[Any] = [None, None]
+        failure: Exception | None = None
+        if self.first:
+            try:
+                sent[0] = make()
+            except Exception as error:
+                failure, sent[1] = error, str(error)
+        dist.broadcast_object_list(sent, src=0, device=torch.device("cpu"))
+        if failure is not None:
+            raise failure
+        if sent[1] is not None:
+            raise GsscError(sent[1])
+        found: Value = sent[0]
+        return found
+
+    def own_rng(self, shared: np.random.Generator) -> np.random.Generator:
+        """A generator for what differs between processes, such as dropout; see :meth:`renew`."""
+        return shared if self.count == 1 else np.random.Generator(np.random.SFC64(self.rank))
+
+    def renew(self, own: np.random.Generator, *seed: int) -> None:
+        """Start this process's own generator afresh, so that a checkpoint need not hold one per process."""
+        if self.count > 1:
+            own.bit_generator.state = np.random.SFC64([*seed, self.rank, self.count]).state
+
+
+class SharedModel:
+    """A model that several processes train: ``shared("compare", batch)`` calls a method and averages gradients.
+
+    The processes find each other at the first call, not before: until then one of them may read files alone.
+    """
+
+    def __init__(self, model: nn.Module, processes: Processes):
+        self.processes = processes
+        self._module: nn.Module = _Calls(model)
+
+    def __call__(self, method: str, *arguments: Any) -> Any:
+        if self.processes.count > 1 and not isinstance(self._module, DistributedDataParallel):
+            place = next(self._module.parameters()).device
+            with warnings.catch_warnings():  # torch 2.13 has another name for broadcast_buffers, older ones do not
+                warnings.simplefilter("ignore", FutureWarning)
+                self._module = DistributedDataParallel(
+                    self._module,
+                    device_ids=[place] if place.type == "cuda" else None,
+                    broadcast_buffers=False,
+                    find_unused_parameters=True,  # a step on rows alone leaves what belongs to pairs out
+                )
+        return self._module(method, *arguments)
+
+
+class _Calls(nn.Module):
+    """Methods of a model by name: DistributedDataParallel looks at ``forward`` alone."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, method: str, *arguments: Any) -> Any:
+        return getattr(self.model, method)(*arguments)
+
+
+_here = Processes()
+
+
+def processes() -> Processes:
+    """The processes of the run that is under way; one outside of :func:`joined`."""
+    return _here
+
+
+@contextmanager
+def joined() -> Iterator[Processes]:
+    """Join the other processes if torchrun started this one. Of errors, the first process to meet one reports it."""
+    global _here
+    if not dist.is_available() or not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
+        yield _here
+        return
+    before = signal.signal(signal.SIGTERM, _stop)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    _here = Processes(dist.get_rank(), dist.get_world_size())
+    try:
+        yield _here
+    except (GsscError, RuntimeError) as error:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun stops the others as soon as one ends
+        lost = not isinstance(error, GsscError)
+        if lost and not any(word in str(error) for word in LOST_WORDS):
+            raise
+        if not _reports():
+            raise SystemExit(2) from None
+        raise GsscError(LOST) if lost else error from None
+    finally:
+        _here = Processes()
+        signal.signal(signal.SIGTERM, before)
+        dist.destroy_process_group()
+
+
+def _stop(*_: Any) -> None:
+    raise GsscError(LOST)
+
+
+def _reports() -> bool:
+    """Whether this process is the first to report an error; torchrun's own process holds the count."""
+    try:
+        store = dist.distributed_c10d._get_default_store()
+        return int(store.add("gssc-errors", 1)) == 1
+    except RuntimeError:
+        return True

@@ -1,0 +1,71 @@
+"""The labels that judge: scores by hand, folds that do not overlap, calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gssc.learner.jury import ENOUGH, FOLDS, MANY, Jury
+
+
+def jury_of(truth: np.ndarray, classes: int, **options: object) -> Jury:
+    """A jury whose validation nodes are all nodes from the third on."""
+    return Jury(truth, np.array([0, 1]), np.arange(2, len(truth)), classes, **options)  # type: ignore[arg-type]
+
+
+def test_score_and_loss_by_hand():
+    truth = np.zeros(2 + ENOUGH, dtype=np.int64)
+    truth[2 + ENOUGH // 2 :] = 1
+    view = np.tile([0.75, 0.25], (len(truth), 1))
+    jury = jury_of(truth, 2)
+    assert jury.score((view,)) == 0.5
+    assert jury.loss((view,)) == pytest.approx(-(np.log(0.75) + np.log(0.25)) / 2, abs=1e-5)
+
+
+def test_class_weights_weigh_the_judging_labels():
+    truth = np.zeros(2 + ENOUGH, dtype=np.int64)
+    truth[-10:] = 1
+    view = np.tile([0.9, 0.1], (len(truth), 1))
+    assert jury_of(truth, 2).score((view,)) == pytest.approx(40 / 50)
+    assert jury_of(truth, 2, class_weight=np.array([1.0, 4.0])).score((view,)) == pytest.approx(0.5)
+
+
+def test_without_validation_labels_folds_of_training_labels_judge():
+    labels = np.repeat([0, 1], 10)
+    jury = Jury(labels, np.arange(20), np.empty(0, dtype=np.int64), 2)
+    assert jury.cross_validates
+    assert len(jury.views) == FOLDS + 1
+    for view, judges in zip(jury.views, jury.judges, strict=True):
+        assert not set(view) & set(judges)
+    assert sorted(np.concatenate(jury.judges)) == list(range(20))
+    assert set(jury.views[-1]) == set(range(20))
+
+
+def test_flat_probabilities_stay_probabilities_however_sharp_they_become():
+    """Log odds of a fraction divided by a small temperature: all terms are tiny, their sum is one all the same."""
+    truth = np.random.default_rng(0).integers(0, 7, 300)
+    view = np.full((300, 7), 1 / 7, dtype=np.float32)
+    view[np.arange(300), truth] += 0.02
+    view /= view.sum(axis=1, keepdims=True)
+    jury = jury_of(truth, 7)
+    (tempered,) = jury.tempered((view,))
+    assert np.allclose(tempered.sum(axis=1), 1, atol=1e-5)
+    assert jury.loss((tempered,)) < 0.5 * jury.loss((view,))
+
+
+def test_opinions_are_corrected_only_once_that_was_decided_to_gain():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, MANY + 100)
+    seen = np.where(rng.random(len(truth)) < 0.8, truth, rng.integers(0, 3, len(truth)))
+    view = np.full((len(truth), 3), 0.1, dtype=np.float32)
+    view[np.arange(len(truth)), (seen + 1) % 3] = 0.8
+    jury = jury_of(truth, 3)
+    assert jury.score(jury.calibrated((view,))) < 0.2
+    assert jury.decide_correction((view,)).startswith("yes")
+    assert jury.score(jury.calibrated((view,))) > 0.8
+
+
+def test_few_labels_decide_nothing():
+    jury = jury_of(np.repeat([0, 1], 30), 2)
+    assert jury.decide_correction((np.tile([0.5, 0.5], (60, 1)),)).startswith("no: too few")
+    assert not jury.corrects

@@ -1,0 +1,128 @@
+"""The default learner on small made graphs: what it learns, that it is blind to test labels, that it resumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from gssc.config import parse_config
+from gssc.data import load_dataset
+from gssc.data.noise import add_noise
+from gssc.errors import GsscError
+from gssc.graph import Graph
+from gssc.learner.learner import LearnerTraining
+from gssc.learner.settings import Config
+from gssc.run import Run
+from gssc.settings import read_settings
+from gssc.train.training import Training
+
+
+def quick(**teachers: object) -> Config:
+    """One round of short students, without trees."""
+    config = Config()
+    config.teachers.trees, config.teachers.rounds, config.teachers.pairs = False, 1, "never"
+    for name, value in teachers.items():
+        setattr(config.teachers, name, value)
+    config.model.hidden, config.model.steps = 32, 100
+    return config
+
+
+def trained(graph: Graph, config: Config) -> Training:
+    training = LearnerTraining(graph, config)
+    for _ in training.epochs():
+        pass
+    return training
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return load_dataset("csbm", nodes=300, seed=0, signal=1.0)
+
+
+def rows_alone(graph: Graph) -> float:
+    """Test score of a logistic regression on the rows of training nodes."""
+    model = LogisticRegression(C=1.0, max_iter=500).fit(graph.features[graph.train], graph.labels[graph.train])
+    return float(model.score(graph.features[graph.test], graph.labels[graph.test]))
+
+
+def weights_of(training: Training) -> list[np.ndarray]:
+    return [array for layer in training.deployed().layers for array in layer]
+
+
+def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_it_is_blind_to_test_labels(graph: Graph):
+    """Shuffled test labels: the same choices and the same bytes."""
+    labels = graph.labels.copy()
+    labels[graph.test] = np.random.default_rng(0).permutation(labels[graph.test])
+    first, second = (trained(found, quick()) for found in (graph, graph.with_(labels=labels)))
+    assert same(weights_of(first), weights_of(second))
+    assert first.choices == second.choices  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("stop", [1, 4, 6, 20])
+def test_it_resumes_from_any_step_to_the_same_bytes(graph: Graph, stop: int):
+    """Steps fall among the teachers, the pairs and the students."""
+    config = quick(pairs="always", pair_epochs=2, pair_batches=2)
+    whole = weights_of(trained(graph, config))
+    first, second = (LearnerTraining(graph, config) for _ in range(2))
+    for _, _ in zip(range(stop), first.epochs(), strict=False):
+        pass
+    second.load_state_dict(first.state_dict())
+    for _ in second.epochs():
+        pass
+    assert same(weights_of(second), whole)
+
+
+def test_edges_between_classes_do_no_harm():
+    graph = load_dataset("csbm", nodes=400, seed=1, homophily=0.05, signal=2.0)
+    assert trained(graph, quick()).outcome().test_score > rows_alone(graph) - 0.02
+
+
+def test_labels_moved_to_the_next_class_are_moved_back():
+    """Most labels are wrong, all in one way; held-out labels show it."""
+    clean = load_dataset("csbm", nodes=900, seed=2, homophily=0.8, signal=1.0)
+    noisy, _ = add_noise(clean, label="asymmetric:0.7", structure="none", features="none", seed=0)
+    corrected, plain = (trained(noisy, quick(correction=how)) for how in ("auto", "never"))
+    assert corrected.choices["correction"].startswith("yes")  # type: ignore[attr-defined]
+    assert corrected.outcome().test_score > plain.outcome().test_score + 0.2
+
+
+def test_without_validation_labels_cross_validation_chooses(graph: Graph):
+    result = trained(graph.with_(val=np.empty(0, dtype=np.int64)), quick()).outcome()
+    assert result.test_score > 0.5
+
+
+def test_unseen_rows_are_predicted():
+    """Rows that training never saw, without edges: at least as well as by a regression on the rows it saw."""
+    graph = load_dataset("csbm", nodes=600, seed=0, signal=2.0, setting="cold-start")
+    result = trained(graph, quick()).outcome()
+    assert result.scores.shape == (graph.num_nodes, graph.num_classes)
+    assert result.test_score > rows_alone(graph) - 0.02
+
+
+def test_the_deployed_model_gives_the_scores_of_the_run(graph: Graph):
+    training = trained(graph, quick())
+    predicted = training.deployed().predict(graph.features)
+    assert (predicted == training.outcome().scores.argmax(axis=1)).mean() > 0.99
+
+
+def test_several_targets_need_another_model():
+    targets = np.random.default_rng(0).integers(0, 2, (20, 3)).astype(float)
+    graph = Graph(np.eye(20), edges=[[0], [1]], labels=targets, train=np.arange(10), val=np.arange(10, 15))
+    with pytest.raises(GsscError, match="str_contrast"):
+        LearnerTraining(graph, Config())
+
+
+def test_a_run_writes_down_what_was_decided(graph: Graph, tmp_path: Path):
+    """As comments of config.yaml, which stays what settings are read from, and in metrics.json."""
+    metrics = Run(tmp_path / "run", quick(), graph).train()
+    assert {"trust", "labels", "normalize", "correction", "student"} <= metrics["choices"].keys()
+    text = (tmp_path / "run" / "config.yaml").read_text()
+    assert f"#   normalize: {metrics['choices']['normalize']}" in text
+    assert parse_config(read_settings(tmp_path / "run" / "config.yaml")) == quick()
