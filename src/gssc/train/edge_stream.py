@@ -101,7 +101,7 @@ class EdgeStream:
             start = Position(start.passes + 1, 0, 0)
 
     def sample(self, count: int, seed: int) -> np.ndarray:
-        """About ``count`` edges that are not hidden, in blocks from all over the graph and all shards, [2, n]."""
+        """About ``count`` edges that are not hidden, in blocks from all over the graph, [2, n]."""
         blocks = -(-self.edges.shape[1] // self.block)
         chosen = np.random.default_rng([seed, 16]).permutation(blocks)[: -(-count // self.block)]
         pairs = self._read(chosen * self.block)
