@@ -386,6 +386,47 @@ def report(out: Path) -> str:
     return "\n".join(rows) + "\n"
 
 
+GRAPHS = {  # nodes, undirected edges, features, bytes of a feature
+    "ogbn-papers100M": (111_059_956, 1_615_685_872, 128, 2),
+    "a billion edges": (50_000_000, 1_000_000_000, 128, 2),
+}
+CORES, EFFICIENCY = 16, 0.8  # of a machine, and of two processes beside one (results of DistributedDataParallel)
+PARAMETERS, STEP = 200_000, 512  # of the MLP, and pairs of a step in each process
+BUDGET = 50 * 20 * 512  # pairs of the default schedule
+
+
+def project(out: Path, measured: Path) -> str:
+    """Hours, memory, disk and network of two large graphs on 1, 8 and 64 machines, from the measured CPU times."""
+    sizes = [json.loads(line) for line in measured.read_text(encoding="utf-8").splitlines()]
+    largest = max(sizes, key=lambda line: line["edges"])
+    ours = [line for line in lines_of(out) if line["method"] == "gssc"]
+    rate = float(np.median([line["items_per_cpu_second"] for line in ours]))
+    rows = [
+        f"Measured: {rate:,.0f} pairs per CPU second; "
+        f"building {1e6 * largest['build'] / largest['edges']:.1f} and sketches "
+        f"{1e6 * largest['sketches'] / largest['edges']:.1f} CPU seconds per million edges "
+        f"(with 0.1 million nodes of 128 features), at {largest['edges']:,} edges.\n",
+        "| graph | machines | build, h | sketches, h | default schedule, h | one pass over all pairs, h | "
+        "memory per process, GB | disk per machine, GB | network per machine and pass, GB |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, (nodes, edges, width, size) in GRAPHS.items():
+        scale = edges / largest["edges"]
+        disk = (nodes * (width * size + 8) + 8 * edges) / 1e9
+        for machines in (1, 8, 64):
+            processes = machines * CORES
+            speed = rate * (processes * EFFICIENCY if processes > 1 else 1)
+            steps = 2 * edges / (STEP * processes)
+            network = 0 if machines == 1 else steps * 2 * 4 * PARAMETERS / 1e9
+            hours = [scale * largest["build"], scale * largest["sketches"], BUDGET / speed, 2 * edges / speed]
+            rows.append(
+                f"| {name} | {machines} | "
+                + " | ".join(f"{value / 3600:,.2f}" for value in hours)
+                + f" | {320 * nodes / 1e9:.1f} | {disk:,.0f} | {network:,.0f} |"
+            )
+    return "\n".join(rows) + "\n"
+
+
 def to_accuracy(line: dict[str, Any]) -> float:
     """CPU seconds until the validation score is within half a point of its best."""
     best = max(entry[2] for entry in line["curve"])
@@ -405,12 +446,17 @@ def main() -> None:
     growth = commands.add_parser("passes", help="CPU time of the passes over a graph, by its number of edges")
     growth.add_argument("--folder", type=Path, required=True)
     growth.add_argument("--sizes", type=int, nargs="+", default=[30_000, 100_000, 300_000, 1_000_000])
+    projects = commands.add_parser("project", help="hours and memory of larger graphs, from what was measured")
+    projects.add_argument("--out", type=Path, required=True)
+    projects.add_argument("--passes", type=Path, required=True, help="output of the subcommand passes")
     one = commands.add_parser("worker")
     one.add_argument("method", choices=("gssc", "limited", "gcn", "sage"))
     one.add_argument("graph")
     args = parser.parse_args()
     if args.command == "run":
         run(args.folder, args.out, args.largest)
+    elif args.command == "project":
+        sys.stdout.write(project(args.out, args.passes))
     elif args.command == "passes":
         for line in passes(args.folder, args.sizes):
             sys.stdout.write(json.dumps(line) + "\n")
