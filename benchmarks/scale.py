@@ -390,7 +390,7 @@ GRAPHS = {  # nodes, undirected edges, features, bytes of a feature
     "ogbn-papers100M": (111_059_956, 1_615_685_872, 128, 2),
     "a billion edges": (50_000_000, 1_000_000_000, 128, 2),
 }
-CORES, EFFICIENCY = 16, 0.8  # of a machine, and of two processes beside one (results of DistributedDataParallel)
+CORES, EFFICIENCY = 16, 0.8  # assumed: of a machine, and of a process among many beside one alone
 PARAMETERS, STEP = 200_000, 512  # of the MLP, and pairs of a step in each process
 BUDGET = 50 * 20 * 512  # pairs of the default schedule
 
