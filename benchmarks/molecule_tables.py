@@ -1,7 +1,9 @@
 """Tables of results/molecules.md from one or more results stores.
 
 gssc bench --datasets bbbp --models gssc,gcn,gin,fingerprint_forest --seeds 3 --store molecules.sqlite
-python benchmarks/molecule_tables.py molecules.sqlite
+python benchmarks/molecule_tables.py molecules.sqlite --paper results.json
+
+``--paper`` is a file with the numbers of the paper: {"table3": {"rows": {METHOD: {SET: {"mean": ..., "std": ...}}}}}.
 """
 
 from __future__ import annotations
@@ -15,39 +17,80 @@ from typing import Any
 from gssc.data.registry import DATASETS
 from gssc.evaluate.store import Store
 
+SETS = ("bbbp", "tox21", "muv", "hiv")
+# Rows of Table 3 and the models here that stand beside them.
+BESIDE = {
+    "gssc": "GSSC (ours)",
+    "gpt_gnn": "GPT-GNN",
+    "graph_cl": "GraphCL",
+    "graph_log": "GraphLoG",
+    "g_motif": "G-Motif",
+    "graph_mae": "GraphMAE",
+    "sim_grace": "SimGRACE",
+    "graph_mvp": "GraphMVP",
+}
+Rows = list[dict[str, Any]]
+
 
 def main() -> None:
-    """Print one table per set of molecules."""
+    """Print one table per set of molecules, then one beside the paper's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", type=Path, nargs="+")
-    rows = [row for path in parser.parse_args().stores for row in Store(path).rows() if row["status"] == "done"]
+    parser.add_argument("--paper", type=Path)
+    given = parser.parse_args()
+    rows = [row for path in given.stores for row in Store(path).rows() if row["status"] == "done"]
     for dataset in sorted({row["dataset"] for row in rows}):
         if DATASETS[dataset.partition(":")[0]].level == "graph":
             print(f"\n## {dataset}\n\n" + table([row for row in rows if row["dataset"] == dataset]))
+    if given.paper:
+        published = json.loads(given.paper.read_text(encoding="utf-8"))["table3"]["rows"]
+        print(f"\n## Beside the paper\n\n{beside(rows, published)}")
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Return a Markdown table, the best test score first."""
-    lines = [
-        "| model | seeds | test ROC-AUC | validation | average precision | training s | ms per 1,000 molecules |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    models: dict[str, list[dict[str, Any]]] = {}
+def by_model(rows: Rows) -> dict[str, Rows]:
+    """Return the rows of each model."""
+    models: dict[str, Rows] = {}
     for row in rows:
         models.setdefault(row["model"], []).append(row)
-    for model, runs in sorted(models.items(), key=lambda item: -statistics.mean(run["test_score"] for run in item[1])):
+    return models
+
+
+def table(rows: Rows) -> str:
+    """Return a Markdown table, the best test score first."""
+    lines = [
+        "| model | seeds | test ROC-AUC | validation | average precision | epochs | training s |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    models = by_model(rows).items()
+    for model, runs in sorted(models, key=lambda item: -statistics.mean(run["test_score"] for run in item[1])):
         measured = [json.loads(run["config"])["measured"] for run in runs]
         precision = [entry["test_average_precision"] for entry in measured if entry["test_average_precision"]]
-        speed = [1e6 * entry["predict_seconds"] / entry["molecules"] for entry in measured]
         cells = [
             model,
             str(len(runs)),
             spread([100 * run["test_score"] for run in runs]),
             spread([100 * run["val_score"] for run in runs]),
             spread([100 * value for value in precision]),
+            f"{statistics.mean(run['epochs'] for run in runs):.0f}",
             f"{statistics.median(run['seconds'] for run in runs):.0f}",
-            "-" if model == "fingerprint_forest" else f"{statistics.median(speed):.0f}",  # its scores are looked up
         ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def beside(rows: Rows, published: dict[str, Any]) -> str:
+    """Return a Markdown table of test scores here and in the paper."""
+    shown = [dataset for dataset in SETS if any(row["dataset"] == dataset for row in rows)]
+    lines = [
+        "| method | " + " | ".join(f"{dataset} here | {dataset}, Table 3" for dataset in shown) + " |",
+        "|---|" + "---:|---:|" * len(shown),
+    ]
+    for model, runs in sorted(by_model(rows).items(), key=lambda item: item[0]):
+        cells = [model]
+        for dataset in shown:
+            scores = [100 * run["test_score"] for run in runs if run["dataset"] == dataset]
+            paper = published.get(BESIDE.get(model, ""), {}).get(dataset)
+            cells += [spread(scores), f"{paper['mean']} ± {paper['std']}" if paper else "-"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

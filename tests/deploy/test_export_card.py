@@ -156,7 +156,7 @@ def test_what_is_not_a_finished_run(model: DeployedModel, tmp_path: Path) -> Non
             read(tmp_path / "empty")
     model.save(tmp_path / "run")
     (tmp_path / "run" / "config.yaml").write_text("train: {lr: 0.5}")
-    with pytest.raises(GsscError, match="is not finished: go on with gssc train --out .* --resume"):
+    with pytest.raises(GsscError, match="is not finished: resume it with gssc train --out .* --resume"):
         read_source(tmp_path / "run")
     for broken, message in (("{", "is not JSON"), ("[]", "is not a JSON object")):
         (tmp_path / "run" / "metrics.json").write_text(broken)

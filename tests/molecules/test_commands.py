@@ -59,10 +59,15 @@ def test_train_then_predict_from_smiles(table: Path, tmp_path: Path, capsys: pyt
     np.testing.assert_allclose(given, 1 / (1 + np.exp(-logits)), atol=1e-5)
 
 
-@pytest.mark.parametrize("readout", ["linear", "mlp"])
-def test_a_deployed_regression_gives_what_training_gave(table: Path, tmp_path: Path, readout: str) -> None:
+@pytest.mark.parametrize(
+    ("readout", "pooling", "members"), [("linear", "mean", "1"), ("mlp", "mean_and_sum", "2"), ("mlp", "mean", "2")]
+)
+def test_a_deployed_regression_gives_what_training_gave(
+    table: Path, tmp_path: Path, readout: str, pooling: str, members: str
+) -> None:
     run = tmp_path / "run"
     more = ["--settings.readout", readout, "--settings.radius", "1"]
+    more += ["--settings.pooling", pooling, "--settings.members", members]
     assert train(table, run, "--targets", "potency", *more, *TINY) == 0
     molecules = read_molecules(table, smiles_column="structure", targets=["potency"], split="random")
     values = DeployedMolecules.load(run).predict(molecules)
@@ -125,6 +130,24 @@ def test_a_long_table_is_predicted_in_blocks(table: Path, tmp_path: Path, monkey
     with pytest.raises(GsscError, match="row 41"):
         predict_table(model, table, tmp_path / "c.csv", "structure", invalid="refuse")
     assert not (tmp_path / "c.csv").exists()
+
+
+def test_rows_without_a_molecule_can_be_refused(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert train(table, run, "--targets", "active", *TINY, "--invalid", "refuse") == 2
+    assert "row 41: 'not a molecule'" in capsys.readouterr().err
+    assert train(table, run, "--targets", "active", *TINY, "--jobs", "0") == 2
+    assert "--jobs must be at least 1" in capsys.readouterr().err
+    assert train(table, run, "--targets", "active", *TINY) == 0
+    out = tmp_path / "out.csv"
+    given = [str(run), str(table), "--smiles-column", "structure", "--out", str(out)]
+    assert main(["predict", *given, "--invalid", "refuse"]) == 2
+    assert "row 41" in capsys.readouterr().err
+    assert not out.exists()
+    assert main(["predict", str(run), str(table), "--out", str(out)]) == 2
+    assert "name it with --smiles-column" in capsys.readouterr().err
 
 
 def test_a_damaged_model_is_refused(table: Path, tmp_path: Path) -> None:

@@ -115,6 +115,23 @@ def test_keep_probabilities_move_and_the_ablation_keeps_every_bond(molecules: Mo
     assert (every == 1).all()
 
 
+@pytest.mark.parametrize("pooling", ["mean", "mean_and_sum"])
+def test_the_sum_tells_one_molecule_of_methane_from_two(pooling: str) -> None:
+    pair = featurize(["C", "C.C"], np.array([[0.0], [1.0]]), ["y"]).with_(train=np.arange(2))
+    config = quick("gssc", pooling=pooling, use_size=False)
+    one, two = molecule_model("gssc").training_class()(pair, config).predict(np.arange(2)).ravel()
+    assert (one == pytest.approx(two)) == (pooling == "mean")
+
+
+def test_members_have_weights_of_their_own_and_their_mean_predicts(molecules: MoleculeSet) -> None:
+    made = trained("gssc", molecules, members=2)
+    batch = collate(molecules, molecules.test)
+    made.averaged.model.eval()
+    first, second = made.member_logits(made.averaged.model, batch).detach()
+    assert not torch.allclose(first, second)
+    np.testing.assert_allclose(made.predict(molecules.test), ((first + second) / 2).numpy(), atol=1e-5)
+
+
 def test_equal_bonds_are_trusted_equally(molecules: MoleculeSet) -> None:
     made = trained("gssc", molecules)
     bonds, keep = made.edge_trust()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pytest
 
 pytest.importorskip("rdkit")
 
+import gssc.serve.molecules
 from gssc.molecules.atom_rows import RowFormat
 from gssc.molecules.deployed import DeployedMolecules
 from gssc.molecules.fields import ATOM_WIDTH
@@ -26,7 +30,7 @@ def model() -> DeployedMolecules:
     weight = np.zeros((1, ATOM_WIDTH), dtype=np.float32)
     weight[0, 7] = 1  # element 8
     one, zero = np.ones((1, 1), np.float32), np.zeros(1, np.float32)
-    return DeployedMolecules([(weight, zero)], [(one, zero)], ("oxygen",), RowFormat(), use_size=False)
+    return DeployedMolecules([([(weight, zero)], [(one, zero)])], ("oxygen",), RowFormat(), use_size=False)
 
 
 def logistic(share: float) -> float:
@@ -79,3 +83,14 @@ def test_a_token_is_asked_for(start_process: Callable[..., Any], tmp_path: Path)
     assert client.ask("POST", "/predict", '{"smiles": ["CO"]}', headers).status == 401
     headers["Authorization"] = f"Bearer {TOKEN}"
     assert client.ask("POST", "/predict", '{"smiles": ["CO"]}', headers).status == 200
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the script of the page")
+def test_the_page_reads_csv_files_with_quotes() -> None:
+    page = (Path(gssc.serve.molecules.__file__).with_name("molecules.html")).read_text()
+    function = re.search(r"^function records.*?^}", page, re.MULTILINE | re.DOTALL)
+    assert function is not None
+    text = 'name,smiles\r\n"acid, acetic",CC(=O)O\n"a ""b""\nc",C\n\nlast,\n'
+    script = f"{function[0]}\nconsole.log(JSON.stringify(records({json.dumps(text)})))"
+    found = json.loads(subprocess.run(["node", "-e", script], check=True, capture_output=True).stdout)
+    assert found == [["name", "smiles"], ["acid, acetic", "CC(=O)O"], ['a "b"\nc', "C"], ["last", ""]]

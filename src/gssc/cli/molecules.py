@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ def names_molecules(arguments: Sequence[str]) -> bool:
 
 
 def is_about_molecules(args: Any) -> bool:
-    """The same of parsed arguments."""
+    """Return the same of parsed arguments."""
     if args.get("molecules") or about_molecules(args.get("dataset")):
         return True
     return bool(args.get("resume") and args.get("out") and _noted(Path(args["out"])))
@@ -42,6 +43,8 @@ def add_train_arguments(parser: Any, model: str) -> None:
     parser.add_argument("--smiles-column", type=str, help="name of its column of SMILES; default smiles")
     parser.add_argument("--targets", type=str, help="columns to learn, joined by commas; default all others")
     parser.add_argument("--split", type=str, help="scaffold (default), random, random:60/20/20")
+    parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows that hold no molecule; default skip")
+    parser.add_argument("--jobs", type=int, help="processes that read SMILES the first time; default one per core")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--model.name", type=str, help="gssc (default), gin, gcn, fingerprint_forest, ...")
     parser.add_argument("--seed", type=int, help="seed of the run")
@@ -78,10 +81,11 @@ def train_molecules(args: Any) -> None:
         "targets": args.get("targets"),
         "split": args.get("split") or "scaffold",
         "split_seed": 0,
+        "invalid": args.get("invalid") or "skip",
     }
     noted = dict(before.get("molecules", {}))
     model = noted.pop("model", None) or model_name(args)
-    molecules = molecules_of(data, args.get("data_root"))
+    molecules = molecules_of(data, args.get("data_root"), args.get("jobs"))
     settings = settings_of(model, noted, args)
     run = MoleculeRun(
         folder,
@@ -113,11 +117,14 @@ def train_molecules(args: Any) -> None:
     )
 
 
-def molecules_of(data: dict[str, Any], data_root: str | None) -> MoleculeSet:
+def molecules_of(data: dict[str, Any], data_root: str | None, jobs: int | None = None) -> MoleculeSet:
     """Return the molecules that the data section of a run's config.yaml names."""
     from gssc.molecules.load import load_molecules, read_molecules
 
-    shared = {"split": data["split"], "seed": data["split_seed"]}
+    if jobs is not None and jobs < 1:
+        raise GsscError(f"--jobs must be at least 1, not {jobs}")
+    shared: dict[str, Any] = {"split": data["split"], "seed": data["split_seed"], "jobs": jobs or os.cpu_count() or 1}
+    shared["invalid"] = data.get("invalid", "skip")
     if data["molecules"]:
         targets = data["targets"].split(",") if data["targets"] else None
         return read_molecules(data["molecules"], smiles_column=data["smiles_column"], targets=targets, **shared)
@@ -127,7 +134,7 @@ def molecules_of(data: dict[str, Any], data_root: str | None) -> MoleculeSet:
 
 
 def is_molecule_run(folder: str | Path) -> bool:
-    """Whether a folder holds a run on molecules."""
+    """Return whether a folder holds a run on molecules."""
     return bool(_noted(Path(folder)))
 
 
@@ -170,7 +177,7 @@ def model_name(args: Any) -> str:
 
 
 def about_molecules(datasets: str | None) -> bool:
-    """Whether the first data set of `gssc bench` is a set of molecules: those are compared apart from graphs."""
+    """Return whether the first data set of `gssc bench` is a set of molecules: those are compared apart from graphs."""
     first = str(datasets or "").partition(",")[0].partition(":")[0].strip()
     return first in DATASETS and DATASETS[first].level == "graph"
 
@@ -198,7 +205,7 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
 
 
 def is_molecule_model(folder: str | Path) -> bool:
-    """Whether a run folder holds a model that takes SMILES."""
+    """Return whether a run folder holds a model that takes SMILES."""
     try:
         about = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -224,7 +231,9 @@ def predict_molecules(args: Any) -> None:
     from gssc.molecules.predict import predict_table
 
     model = DeployedMolecules.load(args.run)
-    summary = predict_table(model, args.rows, args.out, args.smiles_column, overwrite=args.overwrite)
+    summary = predict_table(
+        model, args.rows, args.out, args.smiles_column, overwrite=args.overwrite, invalid=args.invalid or "skip"
+    )
     text = f"{summary.rows:,} rows, written to {args.out}"
     if summary.invalid:
         rows = ", ".join(map(str, summary.first_invalid))

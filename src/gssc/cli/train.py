@@ -1,4 +1,4 @@
-"""``gssc train``: a graph in, a run folder with a trained model out."""
+"""``gssc train``: trains a model on a graph and writes a run folder."""
 
 from __future__ import annotations
 
@@ -137,7 +137,9 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 def run(args: Any) -> None:
     """Put the settings together, train with a progress bar, show the result; by torchrun, with other processes."""
     from gssc.train.distributed import joined
+    from gssc.train.optimize import without_compiler
 
+    without_compiler()
     with joined() as processes:
         if is_about_molecules(args):
             if processes.count > 1:
@@ -167,7 +169,7 @@ def _help(args: Any, processes: Processes) -> None:
 def _train(args: Any, processes: Processes) -> None:
     from rich.console import Console
 
-    from gssc.cli.progress import EpochProgress
+    from gssc.progress import EpochProgress
     from gssc.run import Run
     from gssc.tracking import make_tracker
 
@@ -206,19 +208,19 @@ def settings_of(args: Any) -> RunConfig:
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:
-        raise GsscError(f"there is no run in {begun.parent} to go on with; check the folder")
+        raise GsscError(f"there is no run in {begun.parent} to resume; check the folder")
     if preset is None:
         preset = recipe_settings(data.dataset, data.split, merged.get("model", {}).get("name", DEFAULT_MODEL))
     return parse_config(suited(preset, from_file, typed), from_file, typed)
 
 
 def folder_of(args: Any, data: DataConfig) -> Path:
-    """The run folder: what was asked for, or a name after the data."""
+    """Return the run folder: what was asked for, or a name after the data."""
     return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
 
 
 def _typed(args: Any) -> Settings:
-    """What was typed, by section; your own graph by its full path, so that a run can go on from anywhere."""
+    """What was typed, by section; your own graph by its full path, so that a run can be resumed from anywhere."""
     given = {name: args[name] for name in vars(args) if hasattr(args[name], "as_dict")}
     typed = {name: values.as_dict() for name, values in given.items()}
     for values in typed.values():
@@ -232,7 +234,7 @@ def _typed(args: Any) -> Settings:
 
 
 def announce(run: Run, args: Any) -> None:
-    """Say what is trained, with which settings, and what the user should know about the graph."""
+    """Show what is trained and with which settings, and notes about the graph."""
     from rich.console import Console
     from rich.text import Text
 
@@ -257,7 +259,7 @@ def announce(run: Run, args: Any) -> None:
     for note in filter(None, notes):
         console.print(Text.assemble(("note ", "yellow"), note))
     if run.resumed:
-        state = "is finished already" if run.finished else f"goes on from epoch {run.training.epoch}"
+        state = "is finished already" if run.finished else f"continues from epoch {run.training.epoch}"
         console.print(f"{run.folder} {state}")
 
 
@@ -277,6 +279,9 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     console.print(table)
     if reason := metrics.get("kept_because"):
         console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=True)
+    for name, reason in metrics.get("choices", {}).items():
+        if name != "student":  # said above
+            console.print(f"  {name}: {reason}", soft_wrap=True)
     for note in metrics.get("notes", []):
         console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
     if reason := metrics.get("needs_graph"):
@@ -286,7 +291,7 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
 
 
 def shown(name: str, value: Any) -> str:
-    """A number the way people read it."""
+    """Return a number the way people read it."""
     if value is None or math.isnan(value):
         return "-"
     if name.endswith("score"):

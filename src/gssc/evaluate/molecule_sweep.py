@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -60,9 +61,11 @@ class MoleculeCell:
         """Train it; returns the measured columns of the store."""
         name, _, split = self.dataset.partition(":")
         molecules = load_molecules(name, split=split or None, seed=self.seed)
+        started = time.process_time()
         training = molecule_model(self.model).training_class()(molecules, self.settings())
         for _ in training.epochs():
             pass
+        cpu_seconds = time.process_time() - started
         outcome, test = training.outcome(), molecules.test
         precision = None
         if not molecules.is_regression and len(test):
@@ -71,6 +74,7 @@ class MoleculeCell:
             "metric": molecules.task.metric,
             **outcome.measured(),
             "measured": {
+                "cpu_seconds": round(cpu_seconds, 3),
                 "test_average_precision": _plain(precision),
                 "predict_seconds": round(training.seconds_to_predict(), 4),
                 "molecules": len(molecules),

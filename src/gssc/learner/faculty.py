@@ -9,7 +9,15 @@ import scipy.sparse as sp
 
 from gssc.features import FeatureTable, usual_normalization
 from gssc.graph import Features, Graph
-from gssc.learner.linear import MOST_LABELS, Fit, label_spreading, linear_teachers, representations, short_rows
+from gssc.learner.linear import (
+    MOST_LABELS,
+    Fit,
+    label_spreading,
+    linear_teachers,
+    representations,
+    short_rows,
+    spread_rows,
+)
 from gssc.learner.pool import Pool, Views, runner_up
 from gssc.learner.spreading import walk_matrix
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
@@ -34,7 +42,8 @@ class Faculty:
     def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, seed: int):
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
         self.seed = seed
-        self.label_weight, self.label_noise = np.ones(graph.num_nodes, np.float32), 0.0
+        self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
+        self.label_noise = 0.0  # estimated share of wrong training labels
 
     def choose_scaling(self, wanted: str) -> tuple[str, str]:
         """How rows are scaled for students, and the reason.
@@ -65,9 +74,9 @@ class Faculty:
         for name, inputs in representations(self.graph, self.keep, rows):
             self.ask_linear(name, inputs)
             if name == judging_labels(self.graph):
-                self.weigh_labels(inputs)
+                weight = self.weigh_labels(inputs)
                 if self.label_noise > FEWEST_WRONG:
-                    self.ask_linear(f"{name}, labels weighed", inputs, self.label_weight)
+                    self.ask_linear(f"{name}, labels weighed", inputs, weight)
             yield "linear teachers"
         if self.graph.num_edges:
             walk = walk_matrix(self.graph.edges, self.keep, self.graph.num_nodes)
@@ -87,11 +96,22 @@ class Faculty:
         for kind, fit in linear_teachers(self.graph.num_classes).items():
             self.ask(f"{kind} on {name}", fit, inputs, label_weight)
 
-    def weigh_labels(self, inputs: np.ndarray) -> None:
-        """Set the weight of each training label by how far it is to be believed."""
+    def weigh_labels(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Weights of the training labels by how far each is to be believed, [N]; 1 for other nodes.
+
+        Args:
+            inputs: what labels are judged by, [N, d]; made anew if left out.
+        """
+        if self.label_weight is not None:
+            return self.label_weight
+        if inputs is None:
+            rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
+            inputs = spread_rows(rows, self.graph.edges, self.keep) if self.graph.num_edges else rows
         train, val, labels = self.graph.train, self.graph.val, self.jury.labels
         trust = label_trust(inputs[train], labels[train], inputs[val], labels[val], self.graph.num_classes, self.seed)
-        self.label_weight[train], self.label_noise = trust.keep, trust.noise_share
+        self.label_weight, self.label_noise = np.ones(self.graph.num_nodes, np.float32), trust.noise_share
+        self.label_weight[train] = trust.keep
+        return self.label_weight
 
     def trees(self, scaled: np.ndarray) -> Iterator[str]:
         """Ask forests, boosted trees and, on dense rows, kernel regressions; gives a name after each.

@@ -221,6 +221,7 @@ class LearnerTraining(Training):
     def _make_pairs(self) -> BilevelTraining:
         if self.pairs is None:
             self.pairs = BilevelTraining(self.seen.with_(test=None), self.config.for_pairs(self.scaling_name))
+            self.pairs.label_keep = self.faculty.weigh_labels()
         return self.pairs
 
     def _ask_model(self, name: str) -> Iterator[Step]:

@@ -31,7 +31,7 @@ def _settings(model: str) -> Any:
         """Settings of a linear model.
 
         Args:
-            name: of the model.
+            name: name of the model.
             penalty: C of the logistic regression, the inverse of the penalty; 0 lets validation nodes choose.
         """
 

@@ -22,54 +22,60 @@ from gssc.molecules.atom_rows import AtomRows, RowFormat
 from gssc.molecules.featurize import featurize
 from gssc.molecules.molecule_set import MoleculeSet
 
-FORMAT = "gssc-molecules-1"
+FORMAT = "gssc-molecules-2"
+PARTS = ("atoms", "readout")
 Layers = list[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass
 class DeployedMolecules:
-    """An MLP on atom rows, the mean over a molecule's atoms, and a readout.
+    """One or several networks whose mean predicts: an MLP on atom rows, a mean over a molecule's atoms, a readout.
 
     Args:
-        atom_layers: (weight [out, in], bias) of the MLP on atoms, batch norms folded in; leaky ReLU between them.
-        readout: the same of the readout on the pooled embedding; ReLU between them.
+        members: the layers of each network's MLP on atoms and of its readout, as (weight [out, in], bias) with batch
+            norms folded in; leaky ReLU between the former, ReLU between the latter.
         target_names: what is predicted.
         row_format: columns of an atom row.
         use_size: whether the readout gets the logarithm of the number of atoms as its last input.
+        use_sum: whether it gets the sum over atoms after the mean.
         mean, scale: of measured targets; None for binary ones.
     """
 
-    atom_layers: Layers
-    readout: Layers
+    members: list[tuple[Layers, Layers]]
     target_names: tuple[str, ...]
     row_format: RowFormat
     use_size: bool
+    use_sum: bool = False
     mean: np.ndarray | None = None
     scale: np.ndarray | None = None
 
     def predict(self, molecules: MoleculeSet) -> np.ndarray:
         """Return probabilities, or measured values, of molecules, [M, T]."""
         rows = AtomRows(molecules, self.row_format)
-        weight, bias = self.atom_layers[0]
-        hidden = np.asarray(rows.matrix @ weight.T) + bias  # each different atom once
-        for weight, bias in self.atom_layers[1:]:
-            hidden = np.where(hidden > 0, hidden, LEAKY_SLOPE * hidden) @ weight.T + bias
-        pooled = np.add.reduceat(hidden[rows.of_atom], molecules.atom_starts[:-1], axis=0)
-        sizes = np.diff(molecules.atom_starts).astype(np.float32)[:, None]
-        out = pooled / sizes
-        if self.use_size:
-            out = np.concatenate([out, np.log(sizes)], axis=1)
-        for place, (weight, bias) in enumerate(self.readout):
-            out = (np.maximum(out, 0) if place else out) @ weight.T + bias
+        out = np.mean([self._logits(rows, molecules.atom_starts, *member) for member in self.members], axis=0)
         if self.mean is not None and self.scale is not None:
-            return out * self.scale + self.mean
-        return 1 / (1 + np.exp(-np.clip(out, -60, 60)))
+            return np.asarray(out * self.scale + self.mean)
+        return np.asarray(1 / (1 + np.exp(-np.clip(out, -60, 60))))
+
+    def _logits(self, rows: AtomRows, atom_starts: np.ndarray, atom_layers: Layers, readout: Layers) -> np.ndarray:
+        """Return what one network gives for molecules, [M, T]."""
+        weight, bias = atom_layers[0]
+        hidden = np.asarray(rows.matrix @ weight.T) + bias  # each different atom once
+        for weight, bias in atom_layers[1:]:
+            hidden = np.where(hidden > 0, hidden, LEAKY_SLOPE * hidden) @ weight.T + bias
+        total = np.add.reduceat(hidden[rows.of_atom], atom_starts[:-1], axis=0)
+        sizes = np.diff(atom_starts).astype(np.float32)[:, None]
+        parts = [total / sizes, *([total] if self.use_sum else []), *([np.log(sizes)] if self.use_size else [])]
+        out = np.concatenate(parts, axis=1)
+        for place, (weight, bias) in enumerate(readout):
+            out = (np.maximum(out, 0) if place else out) @ weight.T + bias
+        return out
 
     def predict_smiles(self, smiles: Sequence[str], invalid: str = "refuse") -> np.ndarray:
         """Return predictions for SMILES, [len(smiles), T]; with ``invalid="skip"``, NaN where RDKit cannot read one."""
         out = np.full((len(smiles), len(self.target_names)), np.nan, dtype=np.float32)
         try:
-            found = featurize(smiles, invalid=invalid)
+            found = featurize(smiles, invalid=invalid, scaffolds=False)
         except GsscError:
             if invalid == "skip":  # not one of them is a molecule
                 return out
@@ -77,26 +83,36 @@ class DeployedMolecules:
         out[found.rows - 1] = self.predict(found)
         return out
 
-    def save(self, folder: str | Path) -> None:
-        """Write model.safetensors and model.json."""
-        folder, arrays = Path(folder), {}
-        for part, layers in (("atoms", self.atom_layers), ("readout", self.readout)):
-            for place, (weight, bias) in enumerate(layers):
-                arrays[f"{part}.{place}.weight"] = np.ascontiguousarray(weight, dtype=np.float32)
-                arrays[f"{part}.{place}.bias"] = np.ascontiguousarray(bias, dtype=np.float32)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the weights by name: ``MEMBER.atoms.LAYER.weight`` and the like; ``mean`` and ``scale`` if any."""
+        found = {}
+        for number, member in enumerate(self.members):
+            for part, layers in zip(PARTS, member, strict=True):
+                for place, (weight, bias) in enumerate(layers):
+                    found[f"{number}.{part}.{place}.weight"] = np.ascontiguousarray(weight, dtype=np.float32)
+                    found[f"{number}.{part}.{place}.bias"] = np.ascontiguousarray(bias, dtype=np.float32)
         if self.mean is not None and self.scale is not None:
-            arrays |= {"mean": np.asarray(self.mean, np.float32), "scale": np.asarray(self.scale, np.float32)}
-        with atomic_write(folder / "model.safetensors") as temporary:
-            save_file(arrays, temporary)
-        about: dict[str, Any] = {
+            found |= {"mean": np.asarray(self.mean, np.float32), "scale": np.asarray(self.scale, np.float32)}
+        return found
+
+    def description(self) -> dict[str, Any]:
+        """Return everything but the weights, for JSON."""
+        return {
             "format": FORMAT,
             "target_names": list(self.target_names),
             "row_format": asdict(self.row_format),
             "use_size": self.use_size,
-            "layers": {"atoms": len(self.atom_layers), "readout": len(self.readout)},
-            "sha256": sha256(folder / "model.safetensors"),
+            "use_sum": self.use_sum,
+            "members": len(self.members),
+            "layers": [len(layers) for layers in self.members[0]],
         }
-        write_json(folder / "model.json", about)
+
+    def save(self, folder: str | Path) -> None:
+        """Write model.safetensors and model.json."""
+        folder = Path(folder)
+        with atomic_write(folder / "model.safetensors") as temporary:
+            save_file(self.arrays(), temporary)
+        write_json(folder / "model.json", {**self.description(), "sha256": sha256(folder / "model.safetensors")})
 
     @classmethod
     def load(cls, folder: str | Path) -> DeployedMolecules:
@@ -109,11 +125,23 @@ class DeployedMolecules:
             if sha256(folder / "model.safetensors") != about["sha256"]:
                 raise GsscError(f"{folder / 'model.safetensors'} is damaged: its digest is not the one in model.json")
             arrays = load_file(folder / "model.safetensors")
-            atoms, readout = (
-                [(arrays[f"{part}.{place}.weight"], arrays[f"{part}.{place}.bias"]) for place in range(count)]
-                for part, count in about["layers"].items()
+
+            def layers(start: str, count: int) -> Layers:
+                names = [f"{start}.{place}" for place in range(count)]
+                return [(arrays[f"{name}.weight"], arrays[f"{name}.bias"]) for name in names]
+
+            depth, readout_depth = about["layers"]
+            return cls(
+                [
+                    (layers(f"{number}.atoms", depth), layers(f"{number}.readout", readout_depth))
+                    for number in range(about["members"])
+                ],
+                tuple(about["target_names"]),
+                RowFormat(**about["row_format"]),
+                about["use_size"],
+                about["use_sum"],
+                arrays.get("mean"),
+                arrays.get("scale"),
             )
-            row_format, names = RowFormat(**about["row_format"]), tuple(about["target_names"])
-            return cls(atoms, readout, names, row_format, about["use_size"], arrays.get("mean"), arrays.get("scale"))
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise GsscError(f"{folder} holds no model that can be read ({error}): train it again") from None

@@ -7,10 +7,11 @@ same way. Two atoms with equal surroundings up to r bonds get equal identifiers;
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from gssc.molecules.fields import ATOM_FIELDS
-from gssc.molecules.molecule_set import MoleculeSet
 
 # Fields that enter an identifier: chirality, radicals and hybridization would split environments that behave alike.
 HASHED = tuple(
@@ -20,7 +21,23 @@ HASHED = tuple(
 )
 
 
-def environments(molecules: MoleculeSet, radius: int) -> list[np.ndarray]:
+class Atoms(Protocol):
+    """Atoms and bonds, as a MoleculeSet has them."""
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Codes of all atoms, [A, 9]."""
+
+    @property
+    def bonds(self) -> np.ndarray:
+        """Atom numbers of the two ends, each bond once, [2, E]."""
+
+    @property
+    def bond_fields(self) -> np.ndarray:
+        """Codes of all bonds, [E, 3]."""
+
+
+def environments(molecules: Atoms, radius: int) -> list[np.ndarray]:
     """Return the identifiers of all atoms at radius 1 to ``radius``, each [A] unsigned 64-bit integers."""
     identifier = np.zeros(len(molecules.atoms), dtype=np.uint64)
     for place in HASHED:

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def featurize(
     jobs: int = 1,
     cache: bool = False,
     progress: bool = False,
+    scaffolds: bool = True,
 ) -> MoleculeSet:
     """Return the molecules of a list of SMILES.
 
@@ -49,6 +51,7 @@ def featurize(
         jobs: processes.
         cache: keep the arrays in the cache folder, under a digest of the SMILES, and use them the next time.
         progress: show a progress bar where there are many.
+        scaffolds: compute them; prediction needs none, and they take longer than all the rest. Not with ``cache``.
     """
     if invalid not in ("skip", "refuse"):
         raise GsscError(f"invalid={invalid!r} is not known: use skip or refuse")
@@ -56,7 +59,7 @@ def featurize(
     path = cache_path(texts) if cache else None
     found = read_cache(path) if path else None
     if found is None:
-        found = arrays_of(texts, jobs, progress)
+        found = arrays_of(texts, jobs, progress, scaffolds)
         if path:
             write_cache(path, *found)
     arrays, reasons = found
@@ -87,12 +90,12 @@ def first_reason(skipped: Sequence[Skipped]) -> str:
 Found = tuple[dict[str, Any], list[tuple[int, str]]]
 
 
-def arrays_of(smiles: Sequence[str], jobs: int = 1, progress: bool = False) -> Found:
+def arrays_of(smiles: Sequence[str], jobs: int = 1, progress: bool = False, with_scaffolds: bool = True) -> Found:
     """Return the arrays of all molecules that can be read, and (row, reason) of those that cannot."""
     molecules: list[Molecule] = []
     reasons: list[tuple[int, str]] = []
     kept: list[int] = []
-    for row, outcome in enumerate(_read_all(smiles, jobs, progress)):
+    for row, outcome in enumerate(_read_all(smiles, jobs, progress, with_scaffolds)):
         if isinstance(outcome, str):
             reasons.append((row, outcome))
         else:
@@ -116,13 +119,14 @@ def arrays_of(smiles: Sequence[str], jobs: int = 1, progress: bool = False) -> F
     }, reasons
 
 
-def _read_all(smiles: Sequence[str], jobs: int, progress: bool) -> Iterator[Molecule | str]:
+def _read_all(smiles: Sequence[str], jobs: int, progress: bool, scaffolds: bool) -> Iterator[Molecule | str]:
     chunks = [smiles[start : start + CHUNK] for start in range(0, len(smiles), CHUNK)]
+    read = partial(_read_chunk, scaffold=scaffolds)
     if jobs > 1 and len(chunks) > 1:
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-            yield from _tracked(pool.map(_read_chunk, chunks), len(smiles), progress)
+            yield from _tracked(pool.map(read, chunks), len(smiles), progress)
     else:
-        yield from _tracked(map(_read_chunk, chunks), len(smiles), progress)
+        yield from _tracked(map(read, chunks), len(smiles), progress)
 
 
 def _tracked(chunks: Iterator[list[Molecule | str]], total: int, progress: bool) -> Iterator[Molecule | str]:
@@ -138,12 +142,12 @@ def _tracked(chunks: Iterator[list[Molecule | str]], total: int, progress: bool)
             bar.advance(task, len(chunk))
 
 
-def _read_chunk(smiles: Sequence[str]) -> list[Molecule | str]:
+def _read_chunk(smiles: Sequence[str], scaffold: bool) -> list[Molecule | str]:
     """Return a molecule, or the reason there is none, for each text."""
     outcomes: list[Molecule | str] = []
     for text in smiles:
         try:
-            outcomes.append(read_molecule(text))
+            outcomes.append(read_molecule(text, scaffold))
         except InvalidSmiles as error:
             outcomes.append(str(error))
     return outcomes

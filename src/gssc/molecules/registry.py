@@ -34,6 +34,13 @@ MODELS = {
     "gssc": MoleculeModel(
         "models.gssc", "GSSCTraining", "an MLP on single atoms, trained on pairs of bonded ones", "GSSC, Sec. III"
     ),
+    "gssc_mean": MoleculeModel(
+        "models.gssc",
+        "GSSCTraining",
+        "the same with the mean of atom embeddings alone, as in the text",
+        "GSSC, Sec. III",
+        (("pooling", "mean"),),
+    ),
     "gssc_environments": MoleculeModel(
         "models.gssc",
         "GSSCTraining",

@@ -12,6 +12,11 @@ from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.molecules.fields import ATOM_FIELDS, BOND_FIELDS
 
+# Field.code taken apart: reading a molecule is mostly this.
+ATOM_READERS, BOND_READERS = (
+    tuple((entry.read, entry.codes.get, len(entry.values)) for entry in fields) for fields in (ATOM_FIELDS, BOND_FIELDS)
+)
+
 
 @dataclass(frozen=True)
 class Molecule:
@@ -56,9 +61,10 @@ def read_molecule(smiles: str, scaffold: bool = True) -> Molecule:
     ((3, 9), [[0, 1], [1, 2]], '')
     """
     molecule = parse(smiles)
-    atoms = [[entry.code(entry.read(atom)) for entry in ATOM_FIELDS] for atom in molecule.GetAtoms()]
-    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
-    codes = [[entry.code(entry.read(bond)) for entry in BOND_FIELDS] for bond in molecule.GetBonds()]
+    atoms = [[code(read(atom), other) for read, code, other in ATOM_READERS] for atom in molecule.GetAtoms()]
+    found = list(molecule.GetBonds())
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in found]
+    codes = [[code(read(bond), other) for read, code, other in BOND_READERS] for bond in found]
     return Molecule(
         np.array(atoms, dtype=np.uint8),
         np.array(bonds, dtype=np.int64).reshape(-1, 2).T,

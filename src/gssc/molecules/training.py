@@ -61,10 +61,14 @@ class Schedule:
 
 @dataclass
 class MoleculeStep:
-    """What one pass leaves behind before it is judged: its phase, and fields of :class:`Epoch` by name."""
+    """What one pass leaves behind before it is judged: its phase, and fields of :class:`Epoch` by name.
+
+    It has no scores, which the loop checks for being finite: a pass with a loss that is not finite has raised already.
+    """
 
     phase: str
     notes: dict[str, Any] = field(default_factory=dict)
+    scores: Tensor = field(default_factory=lambda: torch.empty(0))
 
 
 class MoleculeJudge:

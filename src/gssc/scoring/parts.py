@@ -1,7 +1,7 @@
 """One input file to part files: streamed in bounded memory, each part whole or not there, resumable row by row.
 
 A part records in its own footer which rows of which file it holds, so that what is done can be read off the parts
-alone: after a kill, a file goes on behind the last whole part of it.
+alone: after a crash, a file is continued after its last whole part.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FileJob:
     rows_per_part: int = ROWS_PER_PART
 
     def part(self, number: int) -> Path:
-        """The path of a part; in the order of their names, parts have the order of the rows."""
+        """Return the path of a part; in the order of their names, parts have the order of the rows."""
         return Path(self.out) / f"part-{self.number:06d}-{number:06d}.parquet"
 
     @property
@@ -79,7 +79,7 @@ def score_file(job: FileJob) -> dict[str, Any]:
 
 
 def parts_of(job: FileJob) -> list[dict[str, Any]]:
-    """The notes of the parts that are whole, without a gap from the first row on."""
+    """Return the notes of the parts that are whole, without a gap from the first row on."""
     notes: list[dict[str, Any]] = []
     state = job.state
     while (note := _note(job.part(len(notes)))) is not None:
@@ -201,7 +201,7 @@ def _rows(block: Rows, first: int, end: int) -> Rows:
 
 
 def _key_types(job: FileJob) -> dict[str, Any]:
-    """The columns that tell rows apart: the table's own ids, of their own type if whole numbers, or row numbers."""
+    """The columns that identify rows: the table's own ids, of their own type if whole numbers, or row numbers."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     path = Path(job.path)
     if ending(path) in PARQUET_ENDINGS:

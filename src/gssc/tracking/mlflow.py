@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gssc.run import Run
     from gssc.train.selection import Epoch
 
-RUN_ID = "mlflow-run-id.txt"  # in the run folder: a resumed run goes on in the same MLflow run
+RUN_ID = "mlflow-run-id.txt"  # in the run folder: a resumed run continues the same MLflow run
 
 
 class MLflow(Callback):

@@ -52,7 +52,7 @@ SPARSIFIERS = ("none", "evidence")  # that can be asked about a batch of edges
 JUDGED = 10_000  # nodes of each part of the split that judge an epoch
 TESTED = 200_000  # test nodes that the final score is of, at most
 SAMPLED_EDGES = 100_000  # whose trust is told at the end, at most
-ROWS_AT_A_TIME = 8192
+NUMBERS_AT_A_TIME = 1 << 21  # of feature rows that are predicted together
 
 Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
 
@@ -321,9 +321,9 @@ class StreamedTraining(BilevelTraining):
     def predict(self, nodes: np.ndarray) -> Tensor:
         """y of some nodes, [n, C]."""
         model = self.averaged.model.eval()
-        found = []
-        for start in range(0, len(nodes), ROWS_AT_A_TIME):
-            found.append(model(self.table.rows(nodes[start : start + ROWS_AT_A_TIME])).cpu())
+        found, step = [], max(256, NUMBERS_AT_A_TIME // self.graph.num_features)
+        for start in range(0, len(nodes), step):
+            found.append(model(self.table.rows(nodes[start : start + step])).cpu())
             release_pages(self.graph.features)
         return torch.cat(found) if found else torch.empty(0, self.task.width)
 

@@ -29,7 +29,7 @@ def write_card(source: Source, folder: Path, use: str = "") -> None:
 
 
 def card(source: Source, use: str = "") -> str:
-    """The card as Markdown. Whatever the run did not write down is said to be missing, never made up."""
+    """Return the card as Markdown. Facts that the run did not record are marked as not recorded."""
     sections = {
         "Data": data(source),
         "Quality": quality(source),
@@ -47,13 +47,13 @@ def card(source: Source, use: str = "") -> str:
 
 
 def fact(source: Source, name: str) -> Any:
-    """A value from the run's result or, failing that, from the model's own metadata; None if neither has it."""
+    """Return a value from the run's result or, failing that, from the model's own metadata; None if neither has it."""
     value = source.metrics.get(name)
     return source.model.metadata.get(name) if value is None else value
 
 
 def score(source: Source, part: str) -> Any:
-    """The score of a part of the nodes; runs of earlier versions call it an accuracy, whatever the metric."""
+    """Return the score of a part of the nodes; runs of earlier versions call it an accuracy, whatever the metric."""
     value = fact(source, f"{part}_score")
     return fact(source, f"{part}_accuracy") if value is None else value
 
@@ -74,7 +74,7 @@ def data(source: Source) -> str:
     given = source.settings.get("data") or {}
     rows = [
         ("data set", fact(source, "dataset")),
-        # The name alone: folders tell strangers about the machine and its users.
+        # The name alone: a path may reveal facts about the machine and its users.
         ("graph file", PurePosixPath(str(given.get("graph") or "").replace("\\", "/")).name),
         ("split", fact(source, "split")),
         ("split seed", given.get("split_seed")),
@@ -85,7 +85,7 @@ def data(source: Source) -> str:
 
 
 def labels(source: Source) -> str | None:
-    """How many labels training had, as far as the run tells."""
+    """Return the number of training labels, if the run recorded it."""
     count = fact(source, "training_labels")
     if isinstance(count, int):
         return f"{count:,}"
@@ -103,7 +103,7 @@ def quality(source: Source) -> str:
 
 
 def calibration(source: Source) -> str:
-    """Temperature, and calibration errors if somebody measured them."""
+    """Return the temperature, and calibration errors if they were measured."""
     measured, temperature = fact(source, "calibration"), source.model.temperature
     lines = [
         f"Logits are divided by a temperature of {temperature:.4g} before they become probabilities."
@@ -131,7 +131,7 @@ def limits(source: Source) -> str:
     """What the model is not for."""
     model = source.model
     lines = [
-        "It predicts from features alone: what only a node's neighbours tell about it has no effect on the answer.",
+        "It predicts from features alone: information that only a node's neighbours carry has no effect.",
         "Every row gets an answer, also one unlike anything in training; there is no answer for 'none of these'."
         if model.task == "multiclass"
         else "Each task is decided on its own, at a probability of one half.",
@@ -197,7 +197,7 @@ def origin(source: Source) -> str:
 
 
 def table(header: tuple[str, str], rows: list[tuple[str, Any]]) -> str:
-    """A Markdown table with two columns."""
+    """Return a Markdown table with two columns."""
     lines = [f"| {header[0]} | {header[1]} |", "|---|---|"]
     return "\n".join(lines + [f"| {cell(name)} | {cell(value)} |" for name, value in rows])
 
@@ -211,19 +211,19 @@ def listed(names: list[str]) -> str:
 
 
 def percent(value: Any) -> str | None:
-    """A share the way people read it."""
+    """Return a share the way people read it."""
     return f"{100 * value:.2f} %" if isinstance(value, int | float) and abs(value) <= 1 else None
 
 
 def shown(value: Any) -> str:
-    """A value, or that there is none."""
+    """Return a value as text, or a note that it was not recorded."""
     if value is None:
         return UNKNOWN
     return f"{value:.4g}" if isinstance(value, float) else one_line(value)
 
 
 def cell(value: Any) -> str:
-    """A value that cannot break out of its table cell."""
+    """Return a value that cannot break out of its table cell."""
     return shown(value).replace("|", "\\|")
 
 

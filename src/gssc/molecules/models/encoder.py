@@ -74,9 +74,23 @@ class GraphEncoder(nn.Module):
         for place, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             moved = convolution(rows, graph.edges) if bonds is None else convolution(rows, graph.edges, bonds)
             rows = norm(moved)
-            rows = F.dropout(rows if place == last else F.relu(rows), self.dropout, self.training)
+            rows = self._drop(rows if place == last else F.relu(rows))
         return rows
+
+    def _drop(self, rows: Tensor) -> Tensor:
+        return rows * byte_mask(rows.shape, self.dropout) if self.training and self.dropout else rows
 
     def _bond_rows(self, codes: Tensor) -> Tensor:
         parts = [embedding(code) for embedding, code in zip(self.bond_embeddings, codes.T, strict=True)]
         return torch.stack(parts).sum(0)
+
+
+def byte_mask(shape: torch.Size, rate: float) -> Tensor:
+    """Return a dropout mask cut from random bytes of torch's generator; the rate is rounded to the nearest 1/256.
+
+    A float per unit, as in torch's own dropout, would take a fifth of the training time of a GCN on a CPU.
+    """
+    cut = round(rate * 256)
+    words = torch.empty(-(-shape.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+    kept = words.view(torch.uint8)[: shape.numel()].view(shape) >= cut
+    return kept.float().mul_(256 / (256 - cut))

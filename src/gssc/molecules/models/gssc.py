@@ -11,6 +11,7 @@ The keep probability of a bond depends on its two atom rows alone, so it is comp
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -32,6 +33,8 @@ from gssc.train.checkpoint import State
 from gssc.train.losses import homophily_ratio, pair_smoothness
 from gssc.train.optimize import descend
 
+COPIES = 8  # of each different atom in a training batch
+
 
 @dataclass
 class Settings:
@@ -42,6 +45,8 @@ class Settings:
         embedding: numbers per atom that head f gives; the molecule's embedding is their mean.
         readout: ``linear`` (text) or ``mlp``, see :class:`Readout`.
         use_size: give the readout the logarithm of the number of atoms, which a mean loses.
+        pooling: ``mean`` of the atoms' embeddings (text), or ``mean_and_sum``, which counts atoms, too.
+        members: networks with weights of their own that are trained on the same batches; their mean predicts.
         radius: adds hashed circular environments up to this radius to the atom rows; 0: atoms alone.
         columns: hashed columns per radius.
         smoothness_weight: of L_smooth beside L_graph.
@@ -59,11 +64,13 @@ class Settings:
     embedding: int = 64
     readout: Literal["linear", "mlp"] = "mlp"
     use_size: bool = True
+    pooling: Literal["mean", "mean_and_sum"] = "mean_and_sum"
+    members: int = 1
     radius: int = 0
     columns: int = 1024
     smoothness_weight: float = 0.1
     negative_weight: float = 1.0
-    pairs: int = 256
+    pairs: int = 64
     sparsify: bool = True
     warmup: int = 5
     alpha: float = 0.3
@@ -105,32 +112,46 @@ class Readout(nn.Module):
 
 
 class AtomClassifier(nn.Module):
-    """The MLP on atoms and the readout on the mean of their embeddings."""
+    """The MLP on atoms and the readout on the mean, or the mean and the sum, of their embeddings."""
 
     def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
         super().__init__()
         config = STRContrastSettings(hidden=settings.hidden, layers=settings.layers, dropout=settings.dropout)
         self.atoms = STRContrast(inputs, settings.embedding, config, rng)
-        self.readout = Readout(settings.embedding + settings.use_size, outputs, settings)
-        self.use_size = settings.use_size
+        self.use_size, self.use_sum = settings.use_size, settings.pooling == "mean_and_sum"
+        self.readout = Readout(settings.embedding * (1 + self.use_sum) + settings.use_size, outputs, settings)
 
     def logits(self, atom_embeddings: Tensor, batch: MoleculeBatch) -> Tensor:
         """Return the logits of molecules from the embeddings of their atoms [n, K]."""
-        pooled = batch.mean_pool(atom_embeddings)
-        if self.use_size:
-            pooled = torch.cat([pooled, batch.sizes.log().unsqueeze(1)], dim=1)
-        return cast(Tensor, self.readout(pooled))
+        mean, sizes = batch.mean_pool(atom_embeddings), batch.sizes.unsqueeze(1)
+        parts = [mean, *([mean * sizes] if self.use_sum else []), *([sizes.log()] if self.use_size else [])]
+        return cast(Tensor, self.readout(torch.cat(parts, dim=1)))
+
+
+class Committee(nn.Module):
+    """Several :class:`AtomClassifier` with weights of their own."""
+
+    def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
+        super().__init__()
+        self.members = nn.ModuleList(AtomClassifier(inputs, outputs, settings, rng) for _ in range(settings.members))
+
+    def __iter__(self) -> Iterator[AtomClassifier]:
+        return iter(cast(list[AtomClassifier], self.members))
+
+    def logits(self, rows: SparseRows, place: Tensor, batch: MoleculeBatch) -> Tensor:
+        """Return the logits by each member, [members, B, T], from atom rows and the row of each atom of the batch."""
+        return torch.stack([each.logits(each.atoms(rows).index_select(0, place), batch) for each in self])
 
 
 class GSSCTraining(MoleculeTraining):
-    """Trains :class:`AtomClassifier`; prediction looks at atom rows only."""
+    """Trains a :class:`Committee`; prediction looks at atom rows only."""
 
-    model: AtomClassifier
+    model: Committee
 
     def build(self) -> None:
         settings, molecules = self.config, self.molecules
         self.rows = AtomRows(molecules, RowFormat(settings.radius, settings.columns))
-        self.model = AtomClassifier(self.rows.matrix.shape[1], molecules.num_targets, settings, self.rng)
+        self.model = Committee(self.rows.matrix.shape[1], molecules.num_targets, settings, self.rng)
         bonds = np.sort(self.rows.of_atom[molecules.bonds], axis=0)  # which rows each bond joins
         train_bonds = self._bonds_of(molecules.train)
         count = self.rows.matrix.shape[0]
@@ -149,17 +170,23 @@ class GSSCTraining(MoleculeTraining):
         return np.flatnonzero(np.repeat(mask, np.diff(self.molecules.bond_starts)))
 
     def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
-        assert isinstance(model, AtomClassifier)
-        rows = self.rows.of_atom[batch.atoms]
-        if model.training:
-            # Every atom on its own, equal ones too: fresh dropout, and the batch statistics that pairs have as well.
-            return model.logits(model.atoms(SparseRows(self.rows.matrix[rows])), batch)
-        present, place = np.unique(rows, return_inverse=True)
-        found = model.atoms(SparseRows(self.rows.matrix[present]))
-        return model.logits(found.index_select(0, torch.from_numpy(place.ravel())), batch)
+        return self.member_logits(cast(Committee, model), batch).mean(0)
+
+    def member_logits(self, model: Committee, batch: MoleculeBatch) -> Tensor:
+        """Return the logits of a batch by each member, [members, B, T].
+
+        Each different atom passes through once; in training up to ``COPIES`` times, with dropout of its own, so that
+        batch statistics still reflect which atoms are common.
+        """
+        rows, copies = self.rows.of_atom[batch.atoms], COPIES if model.training else 1
+        key = rows * copies + self.rng.integers(copies, size=len(rows)) if copies > 1 else rows
+        present, place = np.unique(key, return_inverse=True)
+        return model.logits(SparseRows(self.rows.matrix[present // copies]), torch.from_numpy(place.ravel()), batch)
 
     def batch_loss(self, batch: MoleculeBatch) -> Tensor:
-        loss = super().batch_loss(batch)
+        wanted = self.wanted[torch.from_numpy(batch.index)]
+        members = self.member_logits(self.model, batch)
+        loss = torch.stack([self.objective.loss(logits, wanted) for logits in members]).sum()
         if self.config.smoothness_weight > 0 and (pairs := self.drawn_pairs(batch)) is not None:
             loss = loss + self.config.smoothness_weight * self.smoothness(pairs)
         return loss
@@ -185,27 +212,31 @@ class GSSCTraining(MoleculeTraining):
         )
 
     def smoothness(self, pairs: EdgeBatch) -> Tensor:
-        """Return L_smooth of Eq. 9 to 11 on atom embeddings."""
-        out = self.model.atoms.compare(pairs)
-        return pair_smoothness(
-            self.clusters, out.endpoints, out.mixed, out.negatives, self.config.negative_weight
-        ).mean()
+        """Return L_smooth of Eq. 9 to 11 on atom embeddings, summed over members."""
+        total = torch.zeros(())
+        for member in self.model:
+            out = member.atoms.compare(pairs)
+            each = pair_smoothness(self.clusters, out.endpoints, out.mixed, out.negatives, self.config.negative_weight)
+            total = total + each.mean()
+        return total
 
     @torch.no_grad()
-    def pseudo_labels(self) -> Tensor:
-        """Return the largest entry of each atom row's embedding, [U]."""
-        model = self.averaged.model
-        assert isinstance(model, AtomClassifier)
+    def agreement(self) -> Tensor:
+        """Return the share of members that give both rows of a pair the same pseudo-label, [row pairs].
+
+        The pseudo-label is the largest entry of a row's embedding.
+        """
+        model = cast(Committee, self.averaged.model)
         was_training = model.training
         model.eval()
-        labels = model.atoms(SparseRows(self.rows.matrix)).argmax(1)
+        rows, (first, second) = SparseRows(self.rows.matrix), self.row_pairs
+        labels = [member.atoms(rows).argmax(1) for member in model]
         model.train(was_training)
-        return labels
+        return torch.stack([(label[first] == label[second]).float() for label in labels]).mean(0)
 
     def end_of_pass(self, step: MoleculeStep) -> None:
         """One step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
-        labels = self.pseudo_labels()
-        agree = (labels[self.row_pairs[0]] == labels[self.row_pairs[1]]).float()[self.train_pairs]
+        agree = self.agreement()[self.train_pairs]
         step.phase = "warm-up"
         kept = torch.ones(len(self.train_pairs))
         if self.config.sparsify and self.epoch >= self.config.warmup and len(self.train_pairs):
@@ -227,15 +258,14 @@ class GSSCTraining(MoleculeTraining):
     @torch.no_grad()
     def deployed_molecules(self) -> DeployedMolecules:
         """Return the model of the kept epoch as plain arrays, batch norms folded in."""
-        model, objective = self.averaged.model, self.objective
-        assert isinstance(model, AtomClassifier)
+        model, objective = cast(Committee, self.averaged.model), self.objective
         scaled = (objective.mean, objective.scale) if objective.regression else (None, None)
         return DeployedMolecules(
-            model.atoms.folded_layers(),
-            model.readout.folded_layers(),
+            [(member.atoms.folded_layers(), member.readout.folded_layers()) for member in model],
             self.molecules.target_names,
             RowFormat(self.config.radius, self.config.columns),
             self.config.use_size,
+            self.config.pooling == "mean_and_sum",
             *scaled,
         )
 

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from gssc.cli import progress as module
-from gssc.cli.progress import EpochProgress, epochs_ahead
+from gssc import progress as module
 from gssc.config import ContrastConfig
 from gssc.data import load_dataset
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
+from gssc.progress import EpochProgress, epochs_ahead
 from gssc.train.selection import Epoch
 
 EPOCH = Epoch(
