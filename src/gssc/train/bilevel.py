@@ -289,6 +289,7 @@ class BilevelTraining(Training):
             return 0.0
         loss = weight * losses.class_centers(self._call("forward", rows).float(), labels.to(self.device))
         descend(loss, self.optimizer)
+        self.processes.average_statistics(self.model)
         return loss.item()
 
     @torch.no_grad()
