@@ -138,8 +138,8 @@ class Result:
         if len(spread) == 0 or spread.max() <= UNLIKE * spread.min():
             return None
         return (
-            f"columns have very different scales (standard deviations {spread.min():.3g} to {spread.max():.3g}), so the "
-            "largest ones dominate: consider --train.normalize standard"
+            f"columns have very different scales (standard deviations {spread.min():.3g} to {spread.max():.3g}), so "
+            "the largest ones dominate: consider --train.normalize standard"
         )
 
     def _trust_note(self) -> str | None:
