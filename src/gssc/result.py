@@ -181,7 +181,8 @@ class Result:
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
     """The training of the model that ``config.model.name`` names, ready to run; streamed for a large graph on disk."""
-    return training_for(graph, config)(graph, config)
+    kind = training_for(graph, config)
+    return kind(graph if kind.streams else graph.in_memory(), config)
 
 
 def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch], None] | None = None) -> Result:
