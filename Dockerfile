@@ -4,7 +4,8 @@
 #   docker run --rm -p 8000:8000 -v "$PWD/runs/cora:/model:ro" gssc
 #   docker run --rm -p 8000:8000 -v "$PWD/runs/cora:/model:ro" -v "$PWD/token.txt:/token:ro" gssc /model --token-file /token
 #
-# Without a token whoever reaches the port may ask for predictions.
+# Without a token anyone who can reach the port may request predictions, and clients must use a numeric address or localhost;
+# --allow-host NAME adds a name.
 FROM python:3.12-slim AS build
 WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./

@@ -6,7 +6,8 @@ STAMP  := $(VENV)/.installed
 LOWEST := .venv-lowest
 DOCS_STAMP := $(VENV)/.installed-docs
 # One worker a core; each worker keeps to one thread, so that tests do not fight over the cores.
-PYTEST_ARGS ?= -q -n auto
+# `make test` leaves out what is marked slow; `make test-all`, which CI runs, does not.
+PYTEST_ARGS ?= -q -n auto -m "not slow"
 # Ratios within a run, minutes each. The others train for hours; each says how it is run, and results/ what came out.
 BENCHMARKS ?= epoch predict latency message_passing sweep
 
@@ -14,7 +15,7 @@ BENCHMARKS ?= epoch predict latency message_passing sweep
 LOWEST_TESTS ?= tests/serve tests/deploy/test_rows.py tests/deploy/test_forward.py tests/cli/test_predict.py \
     tests/test_files.py tests/test_text_tables.py
 
-.PHONY: install demo test lint format bench docs lowest clean
+.PHONY: install demo test test-all lint format bench docs lowest clean
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
@@ -32,6 +33,9 @@ demo: $(STAMP)
 test: export OMP_NUM_THREADS ?= 1
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all:
+	$(MAKE) test PYTEST_ARGS="-q -n auto"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -90,9 +90,10 @@ class Work:
         return digest.hexdigest()
 
 
-SMALL = ("--model.hidden", "16", "--train.batch_size", "256", "--train.warmup_epochs", "12", "--train.epochs", "6")
-PAIRS = ("--model", "str_contrast", *SMALL, "--consolidate.epochs", "6")
+SMALL = ("--model.hidden", "16", "--train.batch_size", "256", "--train.warmup_epochs", "6", "--train.epochs", "3")
+PAIRS = ("--model", "str_contrast", *SMALL, "--consolidate.epochs", "3", "--sparsifier.pretrain_epochs", "5")
 LEARNER = ("--teachers.rounds", "1", "--teachers.trees", "false", "--teachers.pair_epochs", "3", "--model.hidden", "16")
+LEARNER = (*LEARNER, "--teachers.pairs", "always", "--model.steps", "40")
 WEIGHTS = ("run/model.safetensors", "run/edges.npz")
 
 
@@ -117,7 +118,7 @@ def score_all(inputs: Path, folder: Path) -> int:
 
 def sweep(folder: Path) -> int:
     """What ``gssc bench`` does, in this process."""
-    made, _ = cells(["mlp", "sgc"], ["none"], ["digits"], seeds=3, max_epochs=8)
+    made, _ = cells(["mlp", "sgc"], ["none"], ["digits"], seeds=2, max_epochs=5)
     Sweep(made, Store(folder / "store.sqlite"), Here(run_job)).run()
     return 0
 
@@ -146,7 +147,7 @@ def works(inputs: Path) -> list[Work]:
 def make_inputs(folder: Path) -> None:
     """The graph that is trained on, a model and the rows that it scores."""
     folder.mkdir(parents=True)
-    load_dataset("csbm", nodes=300, degree=6, signal=2.0).save(folder / "graph.npz")
+    load_dataset("csbm", nodes=160, degree=6, signal=2.0, classes=3).save(folder / "graph.npz")
     rng = np.random.default_rng(0)
     DeployedModel([(rng.standard_normal((2, 3)), np.zeros(2))], ["cat", "dog"]).save(folder / "model")
     (folder / "rows").mkdir()
@@ -226,12 +227,13 @@ def kills(work: Work, rounds: int, seed: int, place: Path) -> Outcome:
         for _ in range(rng.choice([1, 1, 2, 3])):
             limit, pid = rng.random() * takes, start(lambda folder=folder: work.run(folder), log)
             while used(pid) < limit:
-                time.sleep(0.002)
+                time.sleep(0.01)
             os.kill(pid, signal.SIGKILL)
             killed += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
         code = finish(lambda folder=folder: work.run(folder), log)
         if code != 0 or work.result(folder) != expected:
-            wrong.append(f"round {number}: exit {code}, {one_line(log) or 'another result'}")
+            wrong.append(f"round {number}: exit {code}, {one_line(log) or log.read_text()[-300:]}")
+        print(f"{work.name}: {number + 1} rounds, {killed} kills, {len(wrong)} wrong", file=sys.stderr, flush=True)
     bad = f"; WRONG: {'; '.join(wrong)}" if wrong else ""
     return rounds, f"{killed} kills; {rounds - len(wrong)} of {rounds} resumed to the undisturbed bytes{bad}"
 
@@ -284,6 +286,8 @@ def little_memory(work: Work, megabytes: int, place: Path) -> Outcome:
 
     code = finish(limited, place / "log")
     said = one_line(place / "log")
+    if said is None:
+        print((place / "log").read_text()[-2000:], file=sys.stderr)
     again = finish(lambda: work.run(folder), place / "log")
     same = again == 0 and work.result(folder) == work.result(undisturbed)
     return 1, told(code, said) + (", without the limit it goes on to the same bytes" if same else ", and then WRONG")

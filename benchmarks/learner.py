@@ -1,8 +1,13 @@
-"""The default learner on every ground, beside a GCN, GLNN and the linear model that validation nodes choose.
+"""The default learner on every ground, beside a GCN, GLNN and the linear model with the best validation score.
 
     python benchmarks/learner.py clean --seeds 5 --out learner.jsonl
     python benchmarks/learner.py noise cold fixed made --seeds 3 --out learner.jsonl
-    python benchmarks/learner.py --table learner.jsonl
+    python benchmarks/learner.py noise --seeds 1 --models gssc-strict --out strict.jsonl
+    python benchmarks/learner.py --table learner.jsonl strict.jsonl
+
+Models are those of the ring, and: ``linear``, the best linear model on rows, spread rows and neighbours' rows by
+validation score; ``linear-corrected``, the same after the correction that the learner applies by default, which fits a
+matrix to validation labels; ``gssc-strict``, the learner without that correction: validation labels only choose.
 
 Default settings everywhere, one thread. Each run is one JSON line. Runs that the file already has are skipped, so a
 killed benchmark continues where it stopped. The seed draws the noise; on fixed splits it is the number of the split.
@@ -38,6 +43,7 @@ from gssc.recipes import config_for
 from gssc.result import fit
 from gssc.trust.edges import edge_trust
 
+COLUMNS = ("gssc", "gssc-strict", "linear", "linear-corrected", "ridge_student", "gcn", "glnn", "mlp")
 CITATIONS = ("cora", "citeseer")
 LABEL_NOISE = [f"{kind}:{rate}" for kind in ("uniform", "asymmetric") for rate in (0.2, 0.4, 0.6)]
 STRUCTURE_NOISE = [f"as-distributed:{rate}" for rate in (0.1, 0.2, 0.3)]
@@ -73,14 +79,23 @@ def graph_of(problem: dict[str, str], seed: int) -> Graph:
     return add_noise(graph, **noises, features="none", seed=seed)[0]
 
 
-def linear_score(graph: Graph, seed: int) -> float:
-    """Test score of the linear model that validation nodes choose, on what training may see; NaN for unseen nodes."""
+def linear_score(graph: Graph, seed: int, corrects: bool) -> float:
+    """Test score of the linear model with the best validation score; NaN for unseen nodes.
+
+    Args:
+        graph: the problem.
+        seed: of folds and decompositions.
+        corrects: whether validation labels also correct opinions.
+    """
     seen, _ = graph.training_view()
     jury = Jury(known_labels(seen), seen.train, seen.val, seen.num_classes)
     keep = edge_trust(seen, seed).keep
     pool = Pool(jury, seen.edges, keep, seen.num_nodes)
-    for _ in Faculty(seen, keep, pool, False, seed).linear():
+    for _ in Faculty(seen, keep, pool, seed).linear():
         pass
+    if corrects:
+        jury.decide_correction(pool.opinions[pool.best(1)[0]])
+        pool.recalibrate()
     linear = [name for name in pool.best(len(pool.opinions)) if not name.startswith("runner-up")]
     if seen is not graph:
         return float("nan")
@@ -93,10 +108,12 @@ def run(problem: dict[str, str], seed: int, models: list[str]) -> dict[str, Any]
     found: dict[str, Any] = {**problem, "seed": seed}
     for model in models:
         started = time.process_time()
-        if model == "linear":
-            score = linear_score(graph, seed)
+        if model.startswith("linear"):
+            score = linear_score(graph, seed, corrects=model == "linear-corrected")
         else:
-            result = fit(graph, config_for(model, graph.name, graph.split, {"train": {"seed": seed}}))
+            strict = {"teachers": {"correction": "never"}} if model == "gssc-strict" else {}
+            name = model.removesuffix("-strict")
+            result = fit(graph, config_for(name, graph.name, graph.split, {"train": {"seed": seed}, **strict}))
             score = result.test_score
             found[f"{model} val"] = round(100 * result.val_score, 2)
             if model == "gssc":
@@ -106,15 +123,15 @@ def run(problem: dict[str, str], seed: int, models: list[str]) -> dict[str, Any]
     return found
 
 
-def table(path: str) -> None:
+def table(paths: list[str]) -> None:
     """Means over seeds, one line per problem."""
     rows: dict[str, list[dict[str, Any]]] = {}
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
+    for line in (line for path in paths for line in Path(path).read_text(encoding="utf-8").splitlines()):
         row = json.loads(line)
         names = ("data", "split", "setting", "structure", "label", "homophily", "signal")
         rows.setdefault(" ".join(str(row[name]) for name in names if name in row), []).append(row)
     everyone = {name for found in rows.values() for row in found for name in row}
-    models = [name for name in ("gssc", "linear", "gcn", "glnn", "mlp") if name in everyone]
+    models = [name for name in COLUMNS if name in everyone]
     sys.stdout.write(f"| problem | runs | {' | '.join(models)} | seconds |\n{'|---' * (len(models) + 3)}|\n")
     for name, found in rows.items():
         cells = []
@@ -122,8 +139,9 @@ def table(path: str) -> None:
             scores = [row[model] for row in found if row.get(model) is not None]
             spread = f" ± {stdev(scores):.2f}" if len(scores) > 1 else ""
             cells.append(f"{mean(scores):.2f}{spread}" if scores else "-")
-        seconds = mean(row["gssc s"] for row in found)
-        sys.stdout.write(f"| {name} | {len(found)} | {' | '.join(cells)} | {seconds:.0f} |\n")
+        seconds = mean(row["gssc s"] for row in found if "gssc s" in row)
+        runs = sum("gssc" in row for row in found)
+        sys.stdout.write(f"| {name} | {runs} | {' | '.join(cells)} | {seconds:.0f} |\n")
 
 
 def main() -> None:
@@ -134,7 +152,7 @@ def main() -> None:
     parser.add_argument("--models", default="gssc,linear,gcn")
     parser.add_argument("--data", help="only data sets of these names, separated by commas")
     parser.add_argument("--out", default="learner.jsonl")
-    parser.add_argument("--table", help="file to show as a table, in place of running")
+    parser.add_argument("--table", nargs="+", help="files to show as a table, in place of running")
     args = parser.parse_args()
     if args.table:
         table(args.table)

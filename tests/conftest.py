@@ -6,8 +6,10 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -40,6 +42,21 @@ def model_folder(model: DeployedModel, tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     model.save(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def short_students() -> Iterator[None]:
+    """Students of the default learner take few steps, where how well they learn is not what a test is about."""
+    from gssc.learner.student import StudentTraining
+
+    original = StudentTraining.__init__
+
+    def short(self: Any, rows: Any, soft: Any, nodes: Any, settings: Any, *rest: Any) -> None:
+        original(self, rows, soft, nodes, replace(settings, steps=30), *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StudentTraining, "__init__", short)
+        yield
 
 
 @pytest.fixture

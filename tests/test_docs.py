@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from gssc import result
 from gssc.cli.main import main
-from gssc.config import DEFAULT_MODEL, PAIR_MODEL, ContrastConfig, parse_config, sections
+from gssc.config import DEFAULT_MODEL, PAIR_MODEL, ContrastConfig, sections
 from gssc.data import DATASETS
+from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.sparsify.registry import every_setting
 
@@ -100,6 +100,17 @@ def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
+@pytest.fixture(autouse=True)
+def _short_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages show the defaults; here, trainings of the default learner take one round and ask no trees."""
+    whole = LearnerTraining.__init__
+
+    def short(self: LearnerTraining, graph, config: Config, *more, **named) -> None:
+        whole(self, graph, config.shortened(2), *more, **named)
+
+    monkeypatch.setattr(LearnerTraining, "__init__", short)
+
+
 # PyTorch Geometric, which a page imports, still compiles its helpers the old way.
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
 @pytest.mark.parametrize("page", [p for p in PAGES if any(b.page == p for b in RUNNABLE)], ids=lambda p: p.name)
@@ -120,11 +131,10 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("block", ON_DATA, ids=lambda block: block.where)
-def test_block_on_real_data_runs(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_on_real_data_runs(block: Block) -> None:
     root = os.environ.get("GSSC_DATA_ROOT")
     if not root or not (Path(root) / str(block.value)).is_dir():
         pytest.skip(f"needs {block.value} in GSSC_DATA_ROOT")
-    monkeypatch.setattr(result, "parse_config", lambda: parse_config().shortened(2))  # fit(graph), but quick
     block.run({"__name__": "page"})
 
 

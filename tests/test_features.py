@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gssc.features import FeatureTable, SparseRows, product, row_normalized, usual_normalization
+from gssc.features import FeatureTable, SparseRows, product, row_normalized, rows_of, usual_normalization
 
 # Four nodes: an ordinary row, an all-zero one, one that sums to zero, a negative one.
 FEATURES = np.array([[1, 3, 0], [0, 0, 0], [2, -2, 0], [-1, 0, -1]], dtype=np.float32)
@@ -166,3 +166,11 @@ def test_standard_scaling_is_the_same_from_memory_and_from_disk(tmp_path) -> Non
     nodes = np.array([4, 7])
     in_memory, on_disk = (FeatureTable(each, "standard").rows(nodes) for each in (np.array(mapped), mapped))
     assert torch.allclose(in_memory, on_disk, atol=1e-5)
+
+
+def test_sparse_rows_stay_sparse_and_keep_the_order() -> None:
+    dense = np.arange(6, dtype=np.float32).reshape(3, 2)
+    picked = rows_of(SparseRows(sp.csr_matrix(dense)), np.array([2, 0, 2]))
+    assert isinstance(picked, SparseRows)
+    assert np.array_equal(picked.matrix.toarray(), dense[[2, 0, 2]])
+    assert torch.equal(picked.times(torch.eye(2)), torch.from_numpy(dense[[2, 0, 2]]))

@@ -25,7 +25,7 @@ ORDER = (
     {"sparsify", "models"},
     {"train"},
     {"learner"},
-    {"result", "tracking"},
+    {"result", "tracking", "progress"},
     {"run", "molecules", "model_selection", "estimator_parameters"},
     {"estimator"},
     {"evaluate", "audit"},

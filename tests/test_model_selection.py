@@ -206,6 +206,9 @@ def test_grid_search_finds_the_right_one(scoring: Any) -> None:
     assert search.score(X, y) == 1
 
 
+pytestmark = pytest.mark.usefixtures("short_students")
+
+
 def quick(**changes: Any) -> GSSCClassifier:
     config = {"model": {"hidden": 8}, "teachers": {"trees": False, "pairs": "never", "rounds": 1}}
     return GSSCClassifier(**{"config": config, "random_state": 0, **changes})

@@ -15,6 +15,7 @@ from gssc.cli.main import main
 from gssc.data import csbm
 from gssc.graph import Graph
 
+pytestmark = pytest.mark.usefixtures("short_students")
 SETTINGS = {"model": {"hidden": 8}, "teachers": {"trees": False, "pairs": "never", "rounds": 1}}
 
 
@@ -25,30 +26,44 @@ def graph() -> Graph:
     known = np.concatenate([made.train, made.val[:9]])
     labels = np.full(made.num_nodes, -1)
     labels[known] = made.labels[known]
-    names = tuple("012")
-    parts = {"train": made.train, "val": made.val[:9], "setting": "inductive"}
-    return Graph(made.features, made.edges, labels, **parts, class_names=names)
+    parts = {"train": made.train, "val": made.val[:9], "setting": "inductive", "class_names": tuple("012")}
+    return Graph(made.features, made.edges, labels, **parts)
 
 
-@pytest.mark.parametrize("balanced", [False, True])
-def test_four_ways_to_one_model(graph: Graph, balanced: bool, tmp_path: Path) -> None:
+def bytes_of(*folders: Path) -> set[bytes]:
+    return {(folder / "model.safetensors").read_bytes() for folder in folders}
+
+
+def test_four_ways_to_one_model(graph: Graph, tmp_path: Path) -> None:
     graph.save(tmp_path / "graph.npz")
-    weights = {"class_weight": "balanced" if balanced else "none"}
-    config = parse_config(SETTINGS, {"train": {"seed": 3, **weights}})
+    config = parse_config(SETTINGS, {"train": {"seed": 3}})
     options = [f"--{section}.{name}={value}" for section, part in SETTINGS.items() for name, value in part.items()]
-    options += ["--seed", "3", f"--train.class_weight={weights['class_weight']}"]
-    assert main(["train", "--graph", str(tmp_path / "graph.npz"), "--out", str(tmp_path / "command"), *options]) == 0
+    place = ["--graph", str(tmp_path / "graph.npz"), "--out", str(tmp_path / "command")]
+    assert main(["train", *place, "--seed", "3", *options]) == 0
     Run(tmp_path / "run", config, graph).train()
     fit(graph, config).deployed().save(tmp_path / "fit")
-    classifier = GSSCClassifier(class_weight="balanced" if balanced else None, config=SETTINGS, random_state=3)
+    classifier = GSSCClassifier(config=SETTINGS, random_state=3)
     classifier.fit(graph.features, graph.labels, edge_index=graph.edges, validation=graph.val)
     classifier.save(tmp_path / "classifier")
 
     folders = [tmp_path / name for name in ("command", "run", "fit", "classifier")]
-    assert len({(folder / "model.safetensors").read_bytes() for folder in folders}) == 1
+    assert len(bytes_of(*folders)) == 1
     described = [json.loads((folder / "model.json").read_text()) for folder in folders]
     for name in ("temperature", "activation", "normalize", "class_names"):
         assert len({json.dumps(each[name]) for each in described}) == 1, name
+
+
+def test_balanced_weights_are_one_setting(graph: Graph, tmp_path: Path) -> None:
+    classes = graph.labels[graph.train]
+    uneven = graph.with_(train=np.concatenate([graph.train[classes < 2], graph.train[classes == 2][:2]]))
+    config = parse_config(SETTINGS, {"train": {"seed": 3, "class_weight": "balanced"}})
+    fit(uneven, config).deployed().save(tmp_path / "fit")
+    labels = np.full(uneven.num_nodes, -1)
+    labels[uneven.train], labels[uneven.val] = uneven.labels[uneven.train], uneven.labels[uneven.val]
+    classifier = GSSCClassifier(class_weight="balanced", config=SETTINGS, random_state=3)
+    classifier.fit(uneven.features, labels, edge_index=uneven.edges, validation=uneven.val)
+    classifier.save(tmp_path / "classifier")
+    assert len(bytes_of(tmp_path / "fit", tmp_path / "classifier")) == 1
 
 
 def test_one_set_of_defaults() -> None:

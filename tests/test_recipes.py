@@ -19,6 +19,7 @@ CUT = {
 }
 
 
+@pytest.mark.slow
 @needs_data
 def test_cora_learns_and_consolidation_steadies_it() -> None:
     records = []

@@ -80,7 +80,7 @@ def test_a_run_folder_holds_everything(graph_file: Path, tmp_path: Path) -> None
 def test_an_existing_run_is_refused_resumed_or_replaced(graph_file: Path, tmp_path: Path) -> None:
     config = settings(graph_file)
     first = Run(tmp_path / "run", config).train()
-    with pytest.raises(GsscError, match="--resume to go on with it or --overwrite"):
+    with pytest.raises(GsscError, match="--resume to continue it or --overwrite"):
         Run(tmp_path / "run", config)
     assert Run(tmp_path / "run", config, resume=True).train() == first
     with pytest.raises(GsscError, match=r"train\.lr was 0\.01, now 0\.5"):

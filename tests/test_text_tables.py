@@ -21,8 +21,8 @@ from gssc.data.readers import read_table
 from gssc.deploy import read_rows
 from gssc.deploy.export.numpy_predictor import read_table as read_alone
 from gssc.errors import GsscError
-from gssc.serve.reader import Settings
-from gssc.serve.reader import read_table as read_served
+from gssc.serve.table_process import TableShape
+from gssc.serve.table_process import read_table as read_served
 
 NAMES = st.lists(
     st.text("ab;, \t'x1.é", min_size=1, max_size=8).map(lambda text: f"n{text}".strip()),
@@ -36,7 +36,7 @@ def every_reading(path: Path, width: int) -> list[tuple[list[str] | None, list[l
     """Names of columns (the predictor that travels alone gives none) and numbers, by each of the readers."""
     table = read_table(path)
     rows = read_rows(path)
-    served = read_served("csv", "t", path.read_bytes(), Settings(width, None, 1000, 10_000))
+    served = read_served("csv", "t", path.read_bytes(), TableShape(width, None, 1000, 10_000))
     return [
         (table.names, table.numbers(table.names).tolist()),
         (rows.feature_names, rows.features.tolist()),

@@ -1,4 +1,4 @@
-"""Calibration as pure functions: how far confidence is from accuracy, and the one number that mends most of it.
+"""Calibration as pure functions: the gap between confidence and accuracy, and the temperature that closes most of it.
 
 The method is temperature scaling (Guo et al., On Calibration of Modern Neural Networks, ICML 2017): logits are divided
 by one number, fitted on validation nodes, before they become probabilities. Predicted classes stay the same.
@@ -41,7 +41,7 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
 
 
 def fit_temperature(logits: np.ndarray, labels: np.ndarray, prior_rows: float = 0.0) -> float:
-    r"""The temperature T with the least negative log-likelihood on labelled rows; 1 if none are labelled.
+    r"""Return the temperature T with the least negative log-likelihood on labelled rows; 1 if none are labelled.
 
     .. math:: \min_T \; -\sum_i \log p_i^T(y_i) - \frac{m}{n} \sum_i \sum_c p_i^1(c) \log p_i^T(c)
 

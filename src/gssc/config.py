@@ -1,6 +1,6 @@
 """All settings of a run: one definition for Python, YAML files and the command line.
 
-Each section lives with what it configures: a model and a sparsifier bring their own, found through their registries;
+Each section is defined with what it configures: models and sparsifiers have their own, found through their registries;
 the schedule is in :mod:`gssc.schedule`.
 """
 
@@ -33,7 +33,7 @@ class DataConfig:
             data set's own default if left out.
         split_seed: seed of splits that are drawn, and of generated data sets.
         setting: what training sees. ``transductive``: every feature and edge; ``inductive``: no test nodes;
-            ``cold-start``: no test nodes, and they have no edges later either. Left out: what the graph file says,
+            ``cold-start``: no test nodes, and they have no edges later either. Left out: what the graph file has,
             transductive for data sets.
         require_all_classes: refuse a graph in which some class has no training label.
     """
@@ -86,22 +86,22 @@ class RunConfig:
         return int(self.train.epochs)
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs in each phase; 0 leaves it as it is."""
+        """Return these settings with at most this many epochs in each phase; 0 leaves it as it is."""
         return replace(self, train=replace(self.train, epochs=min(self.train.epochs, epochs))) if epochs else self
 
     def plain(self) -> Self:
-        """The same with Python's numbers in place of NumPy's, as a file would hold it."""
+        """Return these settings with Python's numbers in place of NumPy's, as a file would hold it."""
         parts = {section.name: getattr(self, section.name) for section in fields(self)}
         return replace(self, **{name: replace(part, **_plain(vars(part))) for name, part in parts.items()})
 
     def to_dict(self) -> Settings:
-        """As nested plain values, for YAML and JSON."""
+        """Return the settings as nested plain values, for YAML and JSON."""
         return {section: _plain(values) for section, values in asdict(self).items()}
 
 
 @dataclass
 class ContrastConfig(RunConfig):
-    """All settings of one run of GSSC.
+    """All settings of one run of pair training, the model ``str_contrast``.
 
     Example:
         >>> config = ContrastConfig()
@@ -128,7 +128,7 @@ class ContrastConfig(RunConfig):
         return self.train.warmup_epochs + self.train.epochs + self.consolidate.epochs
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs in each phase; 0 leaves it as it is."""
+        """Return these settings with at most this many epochs in each phase; 0 leaves it as it is."""
         if not epochs:
             return self
         warmup, alternate = min(self.train.warmup_epochs, epochs), min(self.train.epochs, epochs)
@@ -151,20 +151,20 @@ class DistillConfig(RivalConfig):
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs for teacher and student; 0 leaves it as it is."""
+        """Return these settings with at most this many epochs for teacher and student; 0 leaves it as it is."""
         limited = super().shortened(epochs)
         return replace(limited, teacher=replace(self.teacher, max_epochs=epochs)) if epochs else limited
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers, which can be written nowhere, as Python's."""
+    """Return NumPy's numbers, which YAML and JSON cannot hold, as Python's."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     return value.item() if hasattr(value, "item") else value
 
 
 def config_class(model: str) -> type[RunConfig]:
-    """The class of settings of a model's training."""
+    """Return the class of settings of a model's training."""
     if model == PAIR_MODEL:
         return ContrastConfig
     from gssc.train.registry import training_class  # needs torch
@@ -212,7 +212,7 @@ def _check_device(model: str, train: Settings, section: Any) -> None:
 
 
 def merged_settings(*layers: Settings) -> Settings:
-    """Nested settings as one; later layers win."""
+    """Return nested settings as one; later layers win."""
     merged: Settings = {}
     for layer in layers:
         for name, values in layer.items():

@@ -1,11 +1,11 @@
-"""The one exception a person is meant to read."""
+"""GsscError, the exception for errors that the user can fix."""
 
 from __future__ import annotations
 
 
 class GsscError(Exception):
-    """Something the user can mend: a file, an option, a table.
+    """An error that the user can fix: a file, an option, a table.
 
-    The message is one line that says what is wrong, where, and what to do. The command line prints it
+    The message is one line: what is wrong, where, and what to do. The command line prints it
     without a traceback and exits with code 2.
     """

@@ -1,4 +1,4 @@
-"""GSSC as a scikit-learn classifier: a table (and edges, if there are any) in, a plain MLP out."""
+"""GSSC as a scikit-learn classifier: it takes a table, and edges if there are any, and trains a plain MLP."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.model_selection import warn_if_unknown_rows_are_scored
+from gssc.progress import EpochProgress
 from gssc.result import Result, finished
 from gssc.train.training import Epoch
 
@@ -38,17 +39,23 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.metrics import accuracy_score  # noqa: E402
 from sklearn.utils import check_random_state, compute_class_weight  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data  # noqa: E402
+from sklearn.utils.validation import (  # noqa: E402
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 
 class InputError(GsscError, ValueError):
-    """A table, label or parameter the user can mend; a ValueError, as scikit-learn wants it."""
+    """An invalid table, label or parameter; a ValueError, as scikit-learn expects."""
 
 
 class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Semi-supervised classifier that learns from a graph over the rows and predicts from a row alone.
 
-    Without edges, every row is joined to its nearest neighbours, so plain tables with a few labels work as they are.
+    Without edges, every row is connected to its nearest neighbours, so plain tables with a few labels work as they are.
     The method is GSSC (Wu, Lin, Zhao, Tan, Li: Graph Structure Self-Contrasting); see
     :class:`~gssc.learner.learner.LearnerTraining`.
 
@@ -56,7 +63,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         n_neighbors: neighbours of a row when no edges are given.
         normalize: ``standard`` puts columns on one scale, ``row`` divides rows by their sums, ``none`` does neither;
             ``auto`` decides by the data. The trained model takes rows as they come: the scaling is part of it.
-        class_weight: None, ``balanced``, or a weight per class by its label. Balanced, every class counts alike in
+        class_weight: None, ``balanced``, or a weight per class by its label. Balanced, every class counts equally in
             training and in what is chosen, however few labels it has.
         max_rows: without edges, at most this many rows take part in training, all labelled ones among them; the others
             are drawn at random. It bounds time and memory on large tables.
@@ -64,7 +71,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             threads, scaling and class weights stay with the parameters.
         random_state: seed or generator; with a seed, the same table gives the same model.
         n_jobs: threads of the matrix products; None is one, -1 as many as there are processors.
-        verbose: show a progress bar on standard error.
+        verbose: show progress on standard error: a bar on a terminal, a line every ten seconds elsewhere.
 
     Attributes:
         classes_: the known labels, sorted.
@@ -73,14 +80,14 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         transduction_: label of every row of ``fit``: the one given where known, the predicted one elsewhere.
         edge_index_: the edges of ``fit``, as given or found, [2, E].
         edge_keep_probability_: how far each column of ``edge_index_`` is trusted, from 0 to 1; NaN for self-loops.
-        history_: a dict an epoch: losses, scores, edges kept, homophily, seconds.
+        history_: one dict per epoch: losses, scores, edges kept, homophily, seconds.
         calibration_: ``temperature``, ``rows`` it was fitted on, and ``error_before`` and ``error_after``, the expected
             calibration error on these very rows; NaN where there are none.
 
     Example:
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
-        >>> few = np.where(np.arange(150) % 10 == 0, y, -1)  # 5 labels a class
+        >>> few = np.where(np.arange(150) % 10 == 0, y, -1)  # 5 labels per class
         >>> classifier = GSSCClassifier(random_state=0).fit(X, few)
         >>> classifier.predict_proba(X[:2]).shape
         (2, 3)
@@ -106,7 +113,9 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, edge_index: Any = None, validation: Any = None) -> GSSCClassifier:
+    def fit(
+        self, X: Any, y: Any, edge_index: Any = None, validation: Any = None, sample_weight: Any = None
+    ) -> GSSCClassifier:
         """Learn from rows, the labels of some of them, and edges between them.
 
         Args:
@@ -117,6 +126,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
                 a DataFrame, its index names the rows. Left out, nearest neighbours are found.
             validation: row numbers, or a mask, of labelled rows that choose and calibrate and are not learned from.
                 Left out, cross-validation over all labels chooses.
+            sample_weight: weight of each row's label, [N], in learning and in choosing; all one if left out.
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -124,12 +134,21 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         warn_if_unknown_rows_are_scored()
         with _as_value_error():
             check_parameters(self.get_params(deep=False))
-            return self._fit(X, y, edge_index, names, validation)
+            return self._fit(X, y, edge_index, names, validation, weight)
 
-    def _fit(self, features: Any, y: np.ndarray, edge_index: Any, names: Any, validation: Any) -> GSSCClassifier:
+    def _fit(
+        self,
+        features: Any,
+        y: np.ndarray,
+        edge_index: Any,
+        names: Any,
+        validation: Any,
+        sample_weight: np.ndarray | None,
+    ) -> GSSCClassifier:
         rng = check_random_state(self.random_state)
         codes = self._learn_classes(y)
         scaling = scaling_of(features, self.normalize)
@@ -146,27 +165,27 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             self.edge_index_ = edges
         graph = self._graph(features[rows] if len(rows) < len(codes) else features, edges, weight, codes[rows])
         graph = self._split(graph, rows, len(codes), validation)
-        result = self._train(graph, self._settings(rng))
+        result = self._train(graph, self._settings(rng), None if sample_weight is None else sample_weight[rows])
         self._keep(result, rows, features, codes)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest class of every row."""
+        """Return the likeliest class of every row."""
         best = self._pass(X, -1).argmax(axis=1)
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Calibrated probability of each of ``classes_``, [rows, classes]."""
+        """Return the calibrated probability of each of ``classes_``, [rows, classes]."""
         logits = self._pass(X, -1)
         return np.asarray(softmax(logits / self.model_.temperature, axis=1))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithm of :meth:`predict_proba`, [rows, classes]."""
+        """Return the logarithm of :meth:`predict_proba`, [rows, classes]."""
         logits = self._pass(X, -1)
         return np.asarray(log_softmax(logits / self.model_.temperature, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the rows whose label is known: whoever marks rows unknown in ``fit`` may do so here."""
+        """Return the accuracy over the rows whose label is known: rows that are marked as unknown are left out."""
         check_is_fitted(self)
         y = column_or_1d(y)
         known = ~is_empty(y) & (~is_marked_unknown(y) | np.isin("-1", self.classes_.astype(str)))
@@ -176,13 +195,13 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return float(accuracy_score(y[known], self.predict(X)[known], sample_weight=weight))
 
     def transform(self, X: Any) -> np.ndarray:
-        """The last hidden layer, [rows, hidden]: an embedding for other models."""
+        """Return the last hidden layer, [rows, hidden]: an embedding for other models."""
         return self._pass(X, -2)
 
     def save(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` and ``model.json``, which ``gssc predict``, ``export`` and ``serve`` take too.
 
-        What belongs to the table of ``fit`` (``transduction_``, ``history_``, edges) is not written.
+        Attributes about the table of ``fit`` (``transduction_``, ``history_``, edges) are not written.
         """
         check_is_fitted(self)
         notes = {
@@ -247,7 +266,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             )
 
     def _rows(self, codes: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        """Rows that take part in training: all that are labelled, and others as far as ``max_rows`` allows."""
+        """Return the rows that take part in training: all labelled ones, and others as far as ``max_rows`` allows."""
         labelled, others = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
         room = max(self.max_rows - len(labelled), 0)
         if len(others) <= room:
@@ -268,7 +287,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         )
 
     def _split(self, graph: Graph, rows: np.ndarray, count: int, validation: Any) -> Graph:
-        """The graph with the rows of ``validation`` set apart."""
+        """Return the graph with the rows of ``validation`` set apart."""
         if validation is None:
             return graph
         chosen = np.asarray(validation)
@@ -281,7 +300,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return graph.with_(train=np.setdiff1d(graph.train, val), val=val)
 
     def _settings(self, rng: np.random.RandomState) -> Config:
-        """The parameters as settings."""
+        """Return the parameters as settings."""
         config = parse_config(self.config or {})
         if not isinstance(config, Config):
             raise GsscError(f"config names the model {config.model.name}; this classifier trains {Config().model.name}")
@@ -291,19 +310,21 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         config.check()
         return config
 
-    def _train(self, graph: Graph, config: Config) -> Result:
+    def _train(self, graph: Graph, config: Config, node_weight: np.ndarray | None) -> Result:
         config.train.class_weight = "balanced" if self._is_balanced else "none"
         weights = None if self._is_balanced else self._class_weight(graph.labels[graph.train])
-        training = LearnerTraining(graph, config, weights)
-        with _progress(config.total_epochs if self.verbose else 0) as advance:
-            return finished(training, lambda record: advance(record.epoch + 1))
+        training = LearnerTraining(graph, config, weights, node_weight)
+        if not self.verbose:
+            return finished(training)
+        with EpochProgress(training) as progress:
+            return finished(training, progress.show)
 
     @property
     def _is_balanced(self) -> bool:
         return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
     def _class_weight(self, labels: np.ndarray) -> np.ndarray | None:
-        """Weights of the classes, such that they are one on average over the labelled rows."""
+        """Return the weights of the classes, such that they are one on average over the labelled rows."""
         if self.class_weight is None:
             return None
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
@@ -312,7 +333,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return np.asarray(weights / weights[labels].mean())
 
     def _keep(self, result: Result, rows: np.ndarray, features: Any, codes: np.ndarray) -> None:
-        """Everything there is to know once training has ended."""
+        """Set the attributes of a fitted classifier."""
         assert isinstance(result.training, LearnerTraining)
         self.model_ = result.deployed()
         self.choices_ = dict(result.training.choices)
@@ -337,7 +358,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         }
 
     def _facts(self, result: Result) -> dict[str, Any]:
-        """What the model card tells of it."""
+        """Return the facts for the model card."""
         graph = result.graph
         return {
             "dataset": "table",
@@ -362,7 +383,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
 
 def _seed(random_state: Any, rng: np.random.RandomState) -> int:
-    """The seed itself, so that the same seed gives the same model as on the command line; else one drawn."""
+    """Return the seed itself, so that the same seed gives the same model as on the command line; else one drawn."""
     whole = isinstance(random_state, int | np.integer)
     return int(random_state) if whole else int(rng.randint(2**31 - 1))
 
@@ -372,7 +393,7 @@ def _without_test(record: Epoch) -> dict[str, Any]:
 
 
 def _by_column(result: Result, rows: np.ndarray, edge_index: np.ndarray, nodes: int) -> np.ndarray:
-    """Keep probability of every column of an edge list as the user gave it.
+    """Return the keep probability of every column of an edge list as the user gave it.
 
     The graph holds each edge once.
     """
@@ -389,23 +410,8 @@ def _by_column(result: Result, rows: np.ndarray, edge_index: np.ndarray, nodes: 
 
 @contextmanager
 def _as_value_error() -> Iterator[None]:
-    """What the user can mend is a ValueError to scikit-learn and its tools."""
+    """Raise errors that the user can fix as ValueError, as scikit-learn expects."""
     try:
         yield
     except GsscError as error:
         raise InputError(str(error)) from None
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """A progress bar over epochs on standard error, or nothing when there is nothing to count."""
-    if not total:
-        yield lambda epoch: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task("training GSSC", total=total)
-        yield lambda epoch: bar.update(task, completed=epoch)
-        bar.update(task, completed=total)

@@ -1,4 +1,4 @@
-"""The parameters of the estimator: what they may be, and how a model folder keeps them."""
+"""The parameters of the estimator: their checks, and their form in a model folder."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def check_parameters(parameters: dict[str, Any]) -> None:
 
 
 def as_json(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON can hold them: a dict of class weights as pairs, since its keys may be numbers."""
+    """Return parameters as JSON can hold them: a dict of class weights as pairs, since its keys may be numbers."""
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
     if isinstance(plain["random_state"], np.random.RandomState):
-        plain["random_state"] = None  # its state at the time says nothing about the model
+        plain["random_state"] = None  # its state at this time has no relation to the model
     if isinstance(plain["class_weight"], dict):
         pairs = plain["class_weight"].items()
         plain["class_weight"] = [[key.item() if isinstance(key, np.generic) else key, float(w)] for key, w in pairs]
@@ -37,6 +37,6 @@ def as_json(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_json(parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What :func:`as_json` kept, one parameter after another."""
+    """Yield the parameters that :func:`as_json` stored, by name."""
     for name, value in parameters.items():
         yield name, dict(value) if name == "class_weight" and isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Feature rows: the only way models look at features, so that where they live is decided here alone."""
+"""Feature rows as models see them, whether they are dense, sparse or on disk."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bag
 UNIT_SCALE = (0.1, 3.0)  # the median and the greatest spread of columns that need no scaling
 LARGEST_UNIT_VALUE = 10.0
 ROWS_JUDGED = 10_000
+ROWS_SCALED = 256  # together, of memory-mapped rows
+NUMBERS_JUDGED = 2**20  # of memory-mapped rows
 
 
 class SparseRows:
-    """A few sparse feature rows that know how to multiply a dense matrix, forward and backward.
+    """A few sparse feature rows that can be multiplied with a dense matrix, forward and backward.
 
     ``embedding_bag`` is the fastest sparse-times-dense product torch has on a CPU; the gradient of the weight is the
     same product with the rows transposed, which is built only when a gradient is asked for.
@@ -41,7 +43,7 @@ class SparseRows:
         return self._transposed
 
     def times(self, dense: Tensor) -> Tensor:
-        """The product with a dense matrix, [rows, columns] x [columns, k]."""
+        """Return the product with a dense matrix, [rows, columns] x [columns, k]."""
         if self.matrix.nnz == 0:
             return dense.new_zeros(self.shape[0], dense.shape[1])
         return F.embedding_bag(
@@ -71,14 +73,14 @@ class _SparseProduct(torch.autograd.Function):
 
 
 def product(rows: Rows, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """rows [n, d] x weight [d, k], and a bias [k] added, whatever the rows are stored as."""
+    """rows [n, d] x weight [d, k], and a bias [k] added, for rows in any storage."""
     if isinstance(rows, SparseRows):
         return _SparseProduct.apply(rows, weight, bias)
     return rows @ weight if bias is None else torch.addmm(bias, rows, weight)
 
 
 class RowLinear(nn.Module):
-    """The first layer: a linear map that takes dense and sparse rows alike. Its weight is stored as [in, out]."""
+    """The first layer: a linear map that takes dense and sparse rows. Its weight is stored as [in, out]."""
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
@@ -98,7 +100,7 @@ class RowLinear(nn.Module):
 
 
 class FeatureTable:
-    """All feature rows of a graph: dense, CSR or memory-mapped; hands out the rows a batch needs.
+    """All feature rows of a graph: dense, CSR or memory-mapped; provides the rows of a batch.
 
     Args:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
@@ -122,23 +124,30 @@ class FeatureTable:
         self._all: Rows | None = None
 
     def _scaled(self, features: Any) -> Any:
-        """The rows as training reads them."""
+        """Return the rows as training reads them."""
         if self.scaling.normalize == "row":
             return row_normalized(features)
         scaled = self.scaling.applied(features)
         return scaled if sp.issparse(scaled) else np.asarray(scaled, dtype=np.float32)
+
+    def _scaled_on_read(self, chosen: np.ndarray) -> np.ndarray:
+        """The same for rows that were just read, a few at a time: scaling takes double precision on the way."""
+        scaled = np.empty_like(chosen)
+        for start in range(0, len(chosen), ROWS_SCALED):
+            scaled[start : start + ROWS_SCALED] = self._scaled(chosen[start : start + ROWS_SCALED])
+        return scaled
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.features.shape
 
     def rows(self, nodes: np.ndarray) -> Rows:
-        """The feature rows of these nodes, in this order."""
+        """Return the feature rows of these nodes, in this order."""
         chosen = self.features[nodes]
         if sp.issparse(chosen):
             return SparseRows(chosen) if self.device is None else on_device(dense(chosen), self.device)
         chosen = np.ascontiguousarray(chosen, dtype=np.float32)
-        rows = torch.from_numpy(self._scaled(chosen) if self.scale_on_read else chosen)
+        rows = torch.from_numpy(self._scaled_on_read(chosen) if self.scale_on_read else chosen)
         return rows if self.device is None else on_device(rows, self.device)
 
     def all(self) -> Rows:
@@ -166,7 +175,7 @@ class FeatureTable:
 
 
 def dense(rows: sp.csr_matrix) -> Tensor:
-    """CSR rows as a dense tensor."""
+    """Return CSR rows as a dense tensor."""
     return torch.from_numpy(rows.toarray())
 
 
@@ -176,7 +185,7 @@ def on_device(rows: Tensor, device: torch.device) -> Tensor:
 
 
 def scaling_of(features: Any, normalize: str) -> Scaling:
-    """How features are scaled before training, learned from them.
+    """Return how features are scaled before training, learned from them.
 
     Args:
         features: [N, d], dense, memory-mapped or CSR.
@@ -193,7 +202,7 @@ def scaling_of(features: Any, normalize: str) -> Scaling:
 
 
 def usual_normalization(features: Any) -> str:
-    """What ``auto`` stands for: ``row``, ``none`` or ``standard``; judged by at most 10,000 rows."""
+    """Return what ``auto`` stands for: ``row``, ``none`` or ``standard``; judged by at most 10,000 rows."""
     rows = some_rows(features)
     filled = (rows != 0).sum() / max(1, rows.shape[0] * rows.shape[1])
     if filled <= SPARSE_SHARE and rows.min() >= 0:
@@ -203,8 +212,19 @@ def usual_normalization(features: Any) -> str:
     return "none" if alike and abs(rows).max() <= LARGEST_UNIT_VALUE else "standard"
 
 
+def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:
+    """The rows of these nodes, in this order, stored as they were.
+
+    >>> rows_of(torch.tensor([[1.0], [2.0], [3.0]]), np.array([2, 0])).tolist()
+    [[3.0], [1.0]]
+    """
+    if isinstance(rows, SparseRows):
+        return SparseRows(rows.matrix[nodes])
+    return rows[torch.from_numpy(nodes)]
+
+
 def column_spread(rows: Any) -> np.ndarray:
-    """Standard deviations of the columns that vary; of CSR columns the root of their mean square."""
+    """Return the standard deviations of the columns that vary; of CSR columns the root of their mean square."""
     if sp.issparse(rows):
         spread = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64).ravel())
     else:
@@ -213,15 +233,20 @@ def column_spread(rows: Any) -> np.ndarray:
 
 
 def some_rows(features: Any) -> Any:
-    """At most 10,000 rows at equal distances, in memory; all of them if there are no more."""
-    count = features.shape[0]
-    if count <= ROWS_JUDGED:
+    """At most 10,000 rows at equal distances, in memory; all of them if there are no more.
+
+    Of wide memory-mapped rows there are fewer, so that they take a few megabytes.
+    """
+    count, most = features.shape[0], ROWS_JUDGED
+    if isinstance(features, np.memmap):
+        most = min(most, max(1000, NUMBERS_JUDGED // features.shape[1]))
+    if count <= most:
         return features
-    return features[np.linspace(0, count - 1, ROWS_JUDGED).astype(np.int64)]
+    return features[np.linspace(0, count - 1, most).astype(np.int64)]
 
 
 def row_normalized(features: Any) -> Any:
-    """Each row divided by the sum of its absolute values; a row of zeros is left alone.
+    """Return each row divided by the sum of its absolute values; a row of zeros is left alone.
 
     For counts and other values that are never negative this is the usual division by the row sum; around zero, where
     a plain sum may vanish or change sign, it stays harmless.

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: checks before the work, careful reads, atomic writes, digests."""
+"""Files that are complete or absent: checks before the work, careful reads, atomic writes, digests."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def keep_others_out(folder: Path) -> int | None:
-    """Let no other process in until this one ends or closes the handle returned; refuse if one is there already.
+    """Lock a folder until this process ends or closes the returned handle; raise GsscError if it is locked already.
 
-    Where the system has no such locks for folders, nobody is kept out and None is returned.
+    Where the system has no such locks for folders, no process is kept out and None is returned.
     """
     try:
         import fcntl
@@ -80,7 +80,7 @@ def keep_others_out(folder: Path) -> int | None:
 
 
 def check_output(path: str | Path, suffixes: Iterable[str], overwrite: bool = False) -> Path:
-    """Say before the work, not after it, that a result could not be written to ``path``."""
+    """Raise GsscError before the work, not after it, if a result could not be written to ``path``."""
     path, suffix = Path(path), Path(path).suffix.lower()
     if suffix not in suffixes:
         raise GsscError(f"cannot write {path}: its name must end in one of {', '.join(suffixes)}")
@@ -99,7 +99,7 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
     """Return the content of a regular file.
 
     A pipe or a device, which may never end, is refused, and so is a file of more than ``most`` bytes. A missing file
-    stays a FileNotFoundError, because only the caller can tell what its absence means.
+    stays a FileNotFoundError, because its meaning depends on the caller.
     """
     path = Path(path)
     try:
@@ -146,7 +146,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def sha256(path: str | Path) -> str:
-    """Hex digest of a file's content, read in pieces."""
+    """Return the hex digest of a file's content, read in pieces."""
     digest = hashlib.sha256()
     with Path(path).open("rb") as file:
         while piece := file.read(1 << 20):

@@ -1,4 +1,4 @@
-"""Graph: features, edges, labels and split, checked once so that nothing later has to.
+"""Graph: features, edges, labels and split, validated once, when the graph is made.
 
 A graph here is simple and undirected. Whatever edge list comes in, each edge is kept once as
 (smaller, larger); self-loops and repeats are dropped and counted in `Graph.cleaning`. Labels use -1 for
@@ -129,7 +129,7 @@ class Graph:
         return int(np.max(as_edges(self.edges, None, 0)[0], initial=-1)) + 1
 
     def _refuse_unlabelled(self) -> None:
-        """Training and choosing a model need labels; a test node may be one whose label nobody knows."""
+        """Training and choosing a model need labels; the label of a test node may be unknown."""
         for part in ("train", "val"):
             nodes = getattr(self, part)
             if self.is_multilabel:
@@ -198,7 +198,7 @@ class Graph:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One line for each thing worth knowing that does not stop training."""
+        """One line per remark that does not prevent training."""
         notes = [self._missing_class_note()] if self._classes_without_training_label() else []
         if not self.is_multilabel and len(self.test) and (self.labels[self.test] < 0).any():
             notes.append(f"{int((self.labels[self.test] < 0).sum())} test nodes have no label to score against")
@@ -250,7 +250,7 @@ class Graph:
         """Return what training may see, and the original id of each of its nodes.
 
         Transductive: everything. Inductive and cold-start: test nodes and their edges are gone and the
-        remaining nodes are numbered anew.
+        remaining nodes are renumbered.
         """
         if self.setting == "transductive" or not len(self.test):
             return self, np.arange(self.num_nodes)

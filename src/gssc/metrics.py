@@ -6,7 +6,7 @@ import numpy as np
 
 
 def accuracy(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Share of rows whose highest score is at their label; rows with label -1 do not count; NaN if none are left.
+    """Return the share of rows whose highest score is their label's; rows with label -1 do not count; NaN if none do.
 
     >>> accuracy(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 1, 1]))
     0.6666666666666666
@@ -38,7 +38,7 @@ def roc_auc(scores: np.ndarray, targets: np.ndarray) -> float:
 
 
 def rmse(predicted: np.ndarray, targets: np.ndarray) -> float:
-    """Root mean squared error over known targets (not NaN); NaN if there are none.
+    """Return the root mean squared error over known targets (not NaN); NaN if there are none.
 
     >>> rmse(np.array([[1.0], [2.0], [9.0]]), np.array([[1.0], [4.0], [np.nan]])).__round__(4)  # sqrt((0 + 4) / 2)
     1.4142
@@ -50,7 +50,7 @@ def rmse(predicted: np.ndarray, targets: np.ndarray) -> float:
 
 
 def log_loss(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Mean cross entropy of logits; for multi-label targets, mean binary cross entropy of the known entries."""
+    """Return the mean cross entropy of logits; for multi-label targets, the binary one over the known entries."""
     if labels.ndim == 2:
         known = ~np.isnan(labels)
         chosen, target = logits[known].astype(np.float64), labels[known]

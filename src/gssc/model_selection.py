@@ -1,7 +1,7 @@
 """Cross-validation with unknown labels: a splitter that tests on labelled rows only, and scorers that ignore the rest.
 
 scikit-learn's own scorers count the mark for unknown (-1, None, NaN or "") as one more class, so their scores, and
-whatever `GridSearchCV` chooses by them, mean nothing.
+the choices of `GridSearchCV` by them, are meaningless.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.model_selection import cross_val_score
@@ -49,7 +49,7 @@ def known_rows(y: Any, classes: Any = None) -> np.ndarray:
 
     Args:
         y: [N] labels.
-        classes: classes a fitted classifier tells apart. Where given, -1 is a class if they are -1 and 1, and
+        classes: classes of a fitted classifier. Where given, -1 is a class if they are -1 and 1, and
             unknown otherwise; rows of a test fold alone may not show which.
     """
     labels = _labels(y)

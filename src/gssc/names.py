@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """The end of an error message: the nearest known name, or all of them.
+    """Return the end of an error message: the nearest known name, or all of them.
 
     >>> nearest("hiden", ["hidden", "layers"])
     "did you mean 'hidden'?"

@@ -1,4 +1,4 @@
-"""What a finished training gives: fit(graph) in memory, with nothing written."""
+"""The result of a finished training, and fit(graph), which trains in memory and writes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Result", "finished", "fit", "make_training"]
 
 UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
 CALIBRATED = 200_000  # nodes of each part that calibration takes about, at most
-SAME_TRUST = 0.01  # keep probabilities closer than this tell nothing
+SAME_TRUST = 0.01  # keep probabilities closer than this count as equal
 
 
 @dataclass(repr=False)
@@ -81,9 +81,14 @@ class Result:
         return self.outcome.kept
 
     @property
+    def choices(self) -> dict[str, str]:
+        """What the training decided where settings leave it open, each with the reason; empty for most models."""
+        return dict(getattr(self.training, "choices", {}))
+
+    @property
     def kept_because(self) -> str:
         """Why that epoch was kept."""
-        student = getattr(self.training, "choices", {}).get("student")
+        student = self.choices.get("student")
         return f"the student that held-out data favour ({student})" if student else self.training.best.reason()
 
     @property
@@ -107,7 +112,7 @@ class Result:
         return self.outcome.seconds
 
     def deployed(self) -> DeployedModel:
-        """The model as a plain MLP, calibrated. Raises GsscError with the reason if it needs the graph."""
+        """Return the model as a plain MLP, calibrated. Raises GsscError with the reason if it needs the graph."""
         if self._model is None:
             assert self._needs_graph is not None
             raise self._needs_graph
@@ -123,20 +128,22 @@ class Result:
         return self.training.edge_trust()
 
     def _scale_note(self) -> str | None:
-        """Columns on unlike scales that nothing put on one."""
+        """Return a note if columns have very different scales and were not standardised."""
         features, scaling = self.graph.features, getattr(self.training, "scaling", None)
         if scaling is None or scaling.scale is not None or issparse(features):
             return None
+        if "normalize" in getattr(self.training, "choices", {}) and self.config.train.normalize == "auto":
+            return None  # held-out labels preferred this scaling to the standard one
         spread = column_spread(some_rows(features))
         if len(spread) == 0 or spread.max() <= UNLIKE * spread.min():
             return None
         return (
-            f"columns are on unlike scales (standard deviations from {spread.min():.3g} to {spread.max():.3g}), so "
-            "the largest ones decide: --train.normalize standard puts them on one"
+            f"columns have very different scales (standard deviations {spread.min():.3g} to {spread.max():.3g}), so "
+            "the largest ones dominate: consider --train.normalize standard"
         )
 
     def _trust_note(self) -> str | None:
-        """Keep probabilities that do not tell one edge from another."""
+        """Return a note if all edges have about the same keep probability."""
         if not self.training.weighs_edges:
             return None
         trust = self.edge_trust()[1]
@@ -148,7 +155,7 @@ class Result:
         )
 
     def _temperature_note(self) -> str | None:
-        """A temperature at the end of its range."""
+        """Return a note if the temperature ended at a bound of its range."""
         temperature = self.calibration["temperature"] if self.calibration else 1.0
         if 1.01 * LEAST < temperature < GREATEST / 1.01:
             return None
@@ -172,7 +179,8 @@ class Result:
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
     """The training of the model that ``config.model.name`` names, ready to run; streamed for a large graph on disk."""
-    return training_for(graph, config)(graph, config)
+    kind = training_for(graph, config)
+    return kind(graph if kind.streams else graph.in_memory(), config)
 
 
 def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch], None] | None = None) -> Result:

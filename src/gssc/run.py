@@ -1,4 +1,4 @@
-"""A run: one folder that holds what was run, how it went, and what came out.
+"""A run: one folder with the settings, the progress and the result of one training.
 
 config.yaml        every setting, enough to run it again
 metrics.jsonl      one line per epoch; the one that was kept is marked as best
@@ -6,7 +6,7 @@ metrics.json       the result
 model.safetensors  the deployed MLP, with model.json (see gssc.deploy); not for models that need the graph
 scores.npz         for those: the scores of every node
 edges.npz          the keep probability of every training edge
-checkpoint.safetensors  only while training goes on
+checkpoint.safetensors  only during training
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gssc import run_folder
 from gssc.config import DataConfig, RunConfig, parse_config
 from gssc.data import load_dataset
 from gssc.data.disk import check_digests, is_disk_graph, recorded_digest
-from gssc.data.splits import make_split
+from gssc.data.splits import labelled_nodes, make_split
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, read_json, write_json
 from gssc.graph import Graph
@@ -45,7 +45,7 @@ SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
 def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
-    """The graph a run is about."""
+    """Return the graph that the settings name."""
     if (data.dataset is None) == (data.graph is None):
         raise GsscError("name a data set, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
     if data.graph is not None:
@@ -60,6 +60,8 @@ def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
             (train, val, test), name = make_split(data.split, graph.labels, data.split_seed)
             graph = graph.with_(train=train, val=val, test=test, split=name)
         elif not len(graph.train):
+            if not len(labelled_nodes(graph.labels)):
+                raise GsscError(f"{data.graph} has no labels: name their column when you import it (--label COLUMN)")
             raise GsscError(f"{data.graph} has no training nodes: give it a train_mask, or --split ratio:60/20/20")
         graph = graph.with_(setting=data.setting) if data.setting else graph
     else:
@@ -74,14 +76,14 @@ def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
 
 
 class Run:
-    """A training run in a folder. Kill it at any moment: :meth:`train` takes it up where it was.
+    """A training run in a folder. It may be killed at any time: :meth:`train` continues from the last checkpoint.
 
     Args:
         folder: where everything goes.
         config: all settings; the defaults if left out.
         graph: the graph to train on, in place of what ``config.data`` names. To resume such a run, give it again.
         overwrite: replace a run that is already in the folder, once this one is finished.
-        resume: take up the run that is in the folder; starts one where there is none.
+        resume: continue the run in the folder; starts one where there is none.
         data_root: where data files are, see :func:`gssc.data.load_dataset`.
     """
 
@@ -99,7 +101,7 @@ class Run:
         data_root: str | None = None,
     ):
         if overwrite and resume:
-            raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
+            raise GsscError("--resume continues a run and --overwrite replaces it: give one of the two")
         self.folder, self.config = Path(folder), (config or parse_config()).plain()
         self._look(overwrite or resume)
         self.graph = self._graph(graph, data_root)
@@ -176,7 +178,7 @@ class Run:
         callbacks: Callbacks,
         on_interrupt: Callable[[], None] | None,
     ) -> dict[str, Any]:
-        def told(record: Epoch) -> None:
+        def report(record: Epoch) -> None:
             callbacks.epoch(record)
             if on_epoch:
                 on_epoch(record)
@@ -184,7 +186,7 @@ class Run:
         metrics = None
         callbacks.start(self)
         try:
-            metrics = self._train(told, on_interrupt)
+            metrics = self._train(report, on_interrupt)
             return metrics
         finally:
             callbacks.end(metrics)
@@ -214,22 +216,28 @@ class Run:
             os.close(lock)
 
     def _look(self, may_exist: bool) -> bool:
-        """Whether there is a run in the folder; refuses what must not be touched."""
+        """Return whether there is a run in the folder; refuses what must not be touched."""
         if not self.folder.exists() or run_folder.only_leftovers(self.folder):
             return False
         if not may_exist:
-            raise GsscError(f"{self.folder} already exists; use --resume to go on with it or --overwrite to replace it")
+            raise GsscError(f"{self.folder} already exists; use --resume to continue it or --overwrite to replace it")
         if not run_folder.is_run(self.folder):
             raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
         return True
 
     def _start_over(self) -> None:
         run_folder.clear(self.folder)
-        with atomic_write(self.folder / "config.yaml") as temporary:
-            settings = yaml.safe_dump(self.config.to_dict(), sort_keys=False)
-            temporary.write_text(run_folder.MARK + settings, encoding="utf-8")
+        self._write_config({})
         (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
         self._save_checkpoint()  # from now on the graph must stay as it is
+
+    def _write_config(self, choices: dict[str, str]) -> None:
+        """Write every setting, and as comments what the training decided where settings leave it open."""
+        settings = yaml.safe_dump(self.config.to_dict(), sort_keys=False)
+        decided = [f"#   {name}: {' '.join(reason.split())}" for name, reason in choices.items()]
+        comments = "\n".join(["# decided by the data:", *decided]) + "\n" if decided else ""
+        with atomic_write(self.folder / "config.yaml") as temporary:
+            temporary.write_text(run_folder.MARK + settings + comments, encoding="utf-8")
 
     def _check_same_run(self) -> None:
         before = parse_config(read_settings(self.folder / "config.yaml"))
@@ -240,7 +248,7 @@ class Run:
             )
 
     def _check_same_graph(self, before: str | None) -> None:
-        if before is not None and before != self.graph_digest:  # runs of earlier versions do not tell
+        if before is not None and before != self.graph_digest:  # runs of earlier versions have no digest
             raise GsscError(
                 f"cannot resume {self.folder}: the graph is not the one the run began with; "
                 "put that one back, or start over with --overwrite"
@@ -305,7 +313,7 @@ class Run:
         return found
 
     def _finish(self, result: Result) -> dict[str, Any]:
-        """Write what came out; metrics.json last, since it marks the run as finished."""
+        """Write the result; metrics.json last, since it marks the run as finished."""
         outcome, best = result.outcome, result.best
         metrics = {
             "model": self.config.model.name,
@@ -320,6 +328,7 @@ class Run:
             "epochs": self._epochs_logged(),
             "best_epoch": best.epoch,
             "kept_because": result.kept_because,
+            "choices": result.choices,
             "edges_kept": outcome.edges_kept,
             "edges_total": outcome.edges_total,
             "homophily": _number(best.homophily),
@@ -339,6 +348,7 @@ class Run:
         edges, trust = result.edge_trust()
         self._save_arrays("edges.npz", edge_index=edges, keep_probability=trust)
         self._mark_best(best.epoch)
+        self._write_config(result.choices)
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
@@ -349,7 +359,7 @@ class Run:
 
 
 def fingerprint(graph: Graph) -> str:
-    """A digest of everything training can see of a graph."""
+    """Return a digest of everything training can see of a graph."""
     digest = hashlib.sha256()
     features = graph.features
     parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
@@ -371,7 +381,7 @@ def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _or_null(value: Any) -> Any:
-    """What JSON can hold: it has no NaN and no infinity."""
+    """Return a value as JSON can hold it: None for NaN and infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -2,7 +2,7 @@
 
 A run that replaces another trains in the hidden folder ``.new`` within it. Until it is finished, the old run stays as
 it is, so that a new one that diverges or is interrupted costs nothing. A finished one is renamed to ``.done``, in one
-step, and its files then move to where the old ones are; whoever opens the folder next completes an interrupted move.
+step, and its files then replace the old ones; the next process that opens the folder completes an interrupted move.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SECTIONS_BEFORE_MARK = {"data", "model", "sparsifier", "train"}
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run of gssc, and not the files of another program that also has a config.yaml."""
+    """Return whether a folder holds a run of gssc, and not the files of another program that also has a config.yaml."""
     path = folder / CONFIG
     if not path.is_file():
         return False
@@ -45,7 +45,7 @@ def only_leftovers(folder: Path) -> bool:
 
 
 def config_file(folder: Path) -> Path:
-    """The config.yaml that ``--resume`` goes on with: that of an unfinished replacement, if there is one."""
+    """Return the config.yaml that ``--resume`` continues: that of an unfinished replacement, if there is one."""
     new = folder / NEW / CONFIG
     return new if new.exists() else folder / CONFIG
 

@@ -18,7 +18,7 @@ class TrainConfig:
     Args:
         epochs: epochs of alternating updates after the warm-up.
         warmup_epochs: epochs on the full graph before the sparsifier takes part.
-        batch_size: edges a batch; both directions of an undirected edge are pairs of their own.
+        batch_size: edges per batch; both directions of an undirected edge are pairs of their own.
         max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
         lr: learning rate of the classifier.
         mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.

@@ -1,6 +1,6 @@
-"""Settings as dataclasses: what a field may hold stands on the field, and is checked by name.
+"""Settings as dataclasses: types, choices and limits are declared on the field and checked by name.
 
-A section of settings is a dataclass that lives with the thing it configures::
+A section of settings is a dataclass defined next to what it configures::
 
     @dataclass
     class DropEdgeSettings:
@@ -47,7 +47,7 @@ KINDS: dict[type, tuple[type, str]] = {
 class Limits:
     """The least and the greatest value of a number.
 
-    They stand on a field through :func:`setting`, or on an argument: ``hidden: Annotated[int, Limits(low=1)]``.
+    They are declared on a field with :func:`setting`, or on an argument: ``hidden: Annotated[int, Limits(low=1)]``.
     """
 
     low: float = -math.inf
@@ -61,12 +61,12 @@ class Limits:
 
 
 def setting(default: Any, *, low: float = -math.inf, high: float = math.inf, help: str = "") -> Any:
-    """A field of a section, with its limits; ``help`` is for sections whose docstring has no ``Args``."""
+    """Return a field of a section, with its limits; ``help`` is for sections whose docstring has no ``Args``."""
     return field(default=default, metadata={"limits": Limits(low, high), "help": help})
 
 
 def meanings(section: Any) -> dict[str, str]:
-    """What each field means, from the ``Args`` of the docstring, each on one line."""
+    """Return the meaning of each field, from the ``Args`` of the docstring, each on one line."""
     text = inspect.cleandoc(section.__doc__ or "").partition("Args:\n")[2]
     found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", text, re.MULTILINE)
     return {name: " ".join(meaning.split()) for name, meaning in found}
@@ -83,7 +83,7 @@ def inherit_meanings(section: Any) -> None:
 
 
 def limits_of(section: Any, name: str) -> Limits:
-    """The limits of a field."""
+    """Return the limits of a field."""
     hint = _hints(section)[name]
     annotated = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Limits)]
     found: Limits = section.__dataclass_fields__[name].metadata.get("limits", Limits())
@@ -113,14 +113,14 @@ def _check(place: str, section: Any, name: str, value: Any) -> None:
 
 
 def parse_section(name: str, defaults: Any, values: Settings) -> Any:
-    """The defaults with these values, each converted to the type of its field; unknown names are refused."""
+    """Return the defaults with these values, each converted to the type of its field; unknown names are refused."""
     section = type(defaults)
     refuse_unknown(f"{name}.", values, section.__dataclass_fields__)
     return replace(defaults, **{key: _converted(f"{name}.{key}", section, key, value) for key, value in values.items()})
 
 
 def _converted(place: str, section: Any, name: str, value: Any) -> Any:
-    """A value as YAML or a command line gives it, as the type its setting wants, or refused by name.
+    """Return a value as YAML or a command line gives it, as the type its setting wants, or refused by name.
 
     Text that is a number becomes one (YAML takes ``5e-4`` for text), as does a whole number where any will do.
     """
@@ -137,7 +137,7 @@ def _converted(place: str, section: Any, name: str, value: Any) -> Any:
 
 
 def _number(text: str) -> Any:
-    """The number or truth value that a text stands for, or the text."""
+    """Return the number or truth value that a text stands for, or the text."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -163,7 +163,7 @@ def refuse_unknown(prefix: str, given: Iterable[str], known: Collection[str]) ->
 
 
 def no_choice(place: str, value: Any, choices: Iterable[Any]) -> GsscError:
-    """The error of a value that is none of the choices."""
+    """Return the error of a value that is none of the choices."""
     return GsscError(f"{place} is {value!r}; {nearest(str(value), map(str, choices))}")
 
 
@@ -173,7 +173,7 @@ def _hints(section: Any) -> dict[str, Any]:
 
 
 def _kinds(section: Any, name: str) -> list[Any]:
-    """The type of a field and the alternatives in it."""
+    """Return the type of a field and the alternatives in it."""
     hint = _hints(section)[name]
     return [hint, *get_args(hint)]
 
@@ -183,12 +183,12 @@ def _types(section: Any, name: str) -> list[type]:
 
 
 def choices_of(section: Any, name: str) -> tuple[Any, ...]:
-    """The values a setting may have, if they are few."""
+    """Return the values a setting may have, if they are few."""
     return next((get_args(kind) for kind in _kinds(section, name) if get_origin(kind) is Literal), ())
 
 
 def read_settings(path: str | Path) -> Settings:
-    """Settings from a YAML file, such as the config.yaml of a run."""
+    """Read settings from a YAML file, such as the config.yaml of a run."""
     try:
         text = read_bytes(path, most=LONGEST_SETTINGS).decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -197,7 +197,7 @@ def read_settings(path: str | Path) -> Settings:
 
 
 class _SettingsLoader(yaml.SafeLoader):
-    """YAML without what settings never need and a hostile file misuses: references, and numbers of any length."""
+    """YAML without references and numbers of any length, which settings do not need and malicious files exploit."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Refuse references, with which a few lines stand for gigabytes."""

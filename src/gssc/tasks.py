@@ -1,6 +1,6 @@
-"""What is predicted: classes, multi-label targets or numbers. Loss, metric and decoding of each in one object.
+"""Prediction tasks: classes, multi-label targets or numbers, each with its loss, metric and decoding.
 
-A task serves nodes and whole graphs alike: it sees logits and targets row by row, whatever a row stands for.
+A task serves nodes and whole graphs: it sees logits and targets row by row.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Task(ABC):
 
     @abstractmethod
     def soft_agreement(self, probabilities: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """The chance that two rows draw the same label from their probabilities."""
+        """Return the chance that two rows draw the same label from their probabilities."""
 
     def with_known(self, soft: Tensor, targets: Tensor) -> Tensor:
         """Soft targets [n, width] with the known ones put in."""
@@ -83,7 +83,7 @@ class Task(ABC):
 
     @abstractmethod
     def score(self, scores: np.ndarray, targets: np.ndarray) -> float:
-        """The value of :attr:`metric` on known targets, higher is better; NaN if there are none."""
+        """Return the value of :attr:`metric` on known targets, higher is better; NaN if there are none."""
 
     @abstractmethod
     def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Text tables, read alike by importing and by predicting: endings, the mark between cells, lines, names of columns."""
+"""Text tables, read in the same way by import and prediction: suffixes, separators, lines, column names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after th
 
 
 def ending(path: Path) -> str:
-    """How a table's name ends, in small letters; ``.gz`` is taken off text tables.
+    """Return how a table's name ends, in small letters; ``.gz`` is taken off text tables.
 
     >>> ending(Path("rows.CSV.gz")), ending(Path("rows.parquet.gz"))
     ('.csv', '.gz')
@@ -40,7 +40,7 @@ def ending(path: Path) -> str:
 
 
 def records_of(path: Path, decimal: str = ".") -> Iterator[tuple[int, list[str]]]:
-    """The :func:`records` of a file, packed or not."""
+    """Yield the :func:`records` of a file, packed or not."""
     packed = path.suffix.lower() == ".gz"
     most = max(UNPACKED_BYTES, UNPACKED_TIMES * path.stat().st_size) if packed else None
     with gzip.open(path) if packed else path.open("rb") as file:
@@ -120,7 +120,7 @@ class Lines:
 
 
 def find_delimiter(first_line: str, decimal: str = ".") -> str:
-    """What stands between the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
+    """Return the separator of the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
 
     >>> find_delimiter("load;heat, mean;speed"), find_delimiter('"load;heat;speed",weight')
     (';', ',')
@@ -133,13 +133,13 @@ def find_delimiter(first_line: str, decimal: str = ".") -> str:
 def records(
     lines: Iterable[str], kind: str, path: Path, decimal: str = ".", most_blank: int | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """The cells of every line that is not blank, with the number of the line they begin on.
+    """Yield the cells of every line that is not blank, with the number of the line they begin on.
 
     Args:
         lines: the lines of a table, each with its end.
         kind: its ending; in ``.tsv`` and ``.tab`` only a tab separates cells.
         path: what to call it in an error.
-        decimal: "," reads a cell such as 1,5 as 1.5, whatever its column; cells are then separated by ; or a tab.
+        decimal: "," reads a cell such as 1,5 as 1.5, in every column; cells are then separated by ; or a tab.
         most_blank: how many blank lines there may be; None is no bound.
     """
     if decimal not in (".", ","):
@@ -207,7 +207,7 @@ def _of_width(path: Path, lines: Records, width: int) -> Records:
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """The first name that was there before, if any.
+    """Return the first name that was there before, if any.
 
     >>> first_repeated(["a", "b", "a"])
     'a'
@@ -217,7 +217,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Whether a first line names columns: some cell is no number, or they count 0, 1, 2, ... as pandas does.
+    """Return whether a first line names columns: some cell is no number, or they count 0, 1, 2, ... as pandas does.
 
     Two columns that are called 0 and 1 are taken for numbers, as they may well be an edge.
 
@@ -228,17 +228,17 @@ def is_header(cells: Sequence[str]) -> bool:
 
 
 def counts_from_zero(cells: Sequence[str]) -> bool:
-    """Whether cells are 0, 1, 2, ..., which is what pandas calls columns without names."""
+    """Return whether cells are 0, 1, 2, ..., which is what pandas calls columns without names."""
     return [cell.strip() for cell in cells] == [str(index) for index in range(len(cells))]
 
 
 def default_names(count: int) -> list[str]:
-    """What columns are called where the first line is data: a model trained on such a table finds its own again."""
+    """Return the names of columns where the first line is data: a model trained on such a table finds its own again."""
     return [f"column {number}" for number in range(1, count + 1)]
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell can be read as a number."""
+    """Return whether a cell can be read as a number."""
     try:
         float(cell)
     except ValueError:
@@ -247,5 +247,5 @@ def is_number(cell: str) -> bool:
 
 
 def has_decimal_comma(cell: object) -> bool:
-    """Whether a comma is all that keeps a cell from being a number, as in some countries' spreadsheets."""
+    """Return whether a comma is all that keeps a cell from being a number, as in some countries' spreadsheets."""
     return isinstance(cell, str) and is_number(cell.replace(",", ".", 1))

@@ -1,4 +1,4 @@
-"""The versions a result came from."""
+"""The versions that a result was computed with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gssc import __version__
 
 
 def versions() -> dict[str, str]:
-    """Of this package, Python, and the libraries that compute."""
+    """Return the versions of this package, Python, and the libraries that compute."""
     found = {"gssc": __version__, "python": platform.python_version()}
     for name in ("torch", "numpy", "scipy", "torch_geometric", "scikit-learn"):
         try:

@@ -45,7 +45,7 @@ def test_another_graph_with_the_same_nodes_uses_what_the_sparsifier_said(graph, 
     source = read_source(run, tmp_path / "other.npz")
     assert source.keep_probability is not None
     assert np.isnan(source.keep_probability).sum() == 1
-    assert source.notes == [f"the sparsifier never saw 1 of {graph.num_edges - 4:,} edges: scored without it"]
+    assert source.notes == [f"1 of {graph.num_edges - 4:,} edges are not in the run: scored without a keep probability"]
 
 
 def test_another_graph_with_other_nodes_goes_without(graph, judge, make_run, tmp_path) -> None:
@@ -54,7 +54,7 @@ def test_another_graph_with_other_nodes_goes_without(graph, judge, make_run, tmp
     other.save(tmp_path / "other.npz")
     findings = audit_run(run, tmp_path / "other.npz")
     assert "keep_probability" not in findings.edges.evidence
-    assert "not its weights" in findings.notes[0]
+    assert "its own edges only" in findings.notes[0]
 
 
 def test_keep_probabilities_find_their_edges_in_any_order(graph: Graph, judge, make_run) -> None:

@@ -83,8 +83,8 @@ def test_the_worst_come_first_and_the_rest_is_counted(findings: Findings) -> Non
     text = page(findings, top=2)
     table = text.split('id="labels"')[0].split("<tbody>")[1]
     assert re.findall(r'class="bars score" data-value="([^"]+)"', table) == ["0.9", "0.8"]
-    assert "2 more; --out audit.csv has them all" in text
-    assert 'data-value="nan" title="kept by sparsifier: unknown"' in text
+    assert "2 more are in the file that --out audit.csv writes" in text
+    assert 'data-value="nan" title="trust in training: unknown"' in text
 
 
 def test_details_of_an_edge(findings: Findings) -> None:
@@ -165,7 +165,7 @@ def test_sorting(browser: Any, findings: Findings) -> None:
     click("score")
     assert column(browser, 5) == ["0.9", "0.8", "0.2", "0.1"]
     for expected in (["0.25", "0.5", "0.75", "nan"], ["0.75", "0.5", "0.25", "nan"]):
-        click("kept by sparsifier")
+        click("trust in training")
         assert column(browser, 7) == expected, "unknown comes last both ways"
     click("node")
     assert column(browser, 2) == sorted(column(browser, 2), key=lambda name: (name[0].isalnum(), name))

@@ -33,7 +33,7 @@ def test_only_what_is_unusual_is_told() -> None:
     )
     assert reasons[1] == (
         "Less in common than most edges: features (80%) and common neighbours (80%); "
-        "the sparsifier trusts 89% of edges more; predicted as dog and cat."
+        "training trusts 89% of edges more; predicted as dog and cat."
     )
     assert reasons[8] == "Nothing stands out on its own: all evidence together is weak."
     assert len(reasons) == 9

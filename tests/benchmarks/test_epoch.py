@@ -2,6 +2,7 @@ import epoch
 import pytest
 
 
+@pytest.mark.slow
 def test_quick_measures_both_sides_and_writes_markdown(tmp_path, capsys):
     (outcome,) = epoch.main(["--quick", "--batch-size", "32", "--markdown", str(tmp_path / "new" / "epoch.md")])
     assert set(outcome.seconds) == {(side, phase) for side in epoch.SIDES for phase in epoch.PHASES}

@@ -225,7 +225,7 @@ def test_a_rival_without_a_graph_is_exported_and_predicts(gssc, graph_file: Path
     assert gssc("predict", "run", "rows.npz", "--out", "predictions.csv").returncode == 0
     done = gssc("export", "run", "--format", "numpy")
     assert done.returncode == 0, done.stderr
-    assert "of 64 made rows differ by at most" in done.stdout
+    assert "of 64 generated rows differ by at most" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from gssc.cli.main import main
 from gssc.data import csbm
 from gssc.data.build import build_graph
 from gssc.data.checks import clean_edges
-from gssc.data.disk import check_digests, open_graph, recorded_digest
+from gssc.data.disk import check_digests, digest_of, open_graph, recorded_digest
 from gssc.data.edge_sort import BUCKETS, EdgeSort
 from gssc.data.sources import CsbmSource, GraphSource, NpzSource
 from gssc.data.table_source import TableSource
@@ -198,7 +198,10 @@ def damaged(folder: Path) -> Iterator[tuple[str, str]]:
     changed = json.loads(about)
     changed["files"]["edges.npy"]["shape"] = [2, 1]
     (folder / "graph.json").write_text(json.dumps(changed))
-    yield "another shape", "not what graph.json lists"
+    yield "another shape", "its digest differs"
+    del changed["digest"]
+    (folder / "graph.json").write_text(json.dumps({**changed, "digest": digest_of(changed)}))
+    yield "another shape by design", "not what graph.json lists"
 
 
 def test_damage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -410,3 +410,10 @@ def test_any_table_comes_back(data: st.DataObject, ids: list[str], tmp_path: Pat
     assert set(map(tuple, graph.edges.T.tolist())) == expected
     assert graph.node_ids is not None
     assert [str(name) for name in graph.node_ids.tolist()] == ids
+
+
+def test_a_column_of_names_may_be_the_labels(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,a,b,group\nn1,1,2,x\nn2,2,3,y\nn3,3,4,x\n")
+    with pytest.raises(GsscError, match=r"'group': 'x' is not a number.*--ignore\); if it holds the classes.*--label"):
+        import_tables(tmp_path / "nodes.csv")
+    assert import_tables(tmp_path / "nodes.csv", label_column="group", n_neighbors=1).class_names == ("x", "y")

@@ -147,6 +147,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_continues(tmp_path):
     script = tmp_path / "sweep.py"
     script.write_text(SWEEP)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.data.noise import add_noise
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
+from gssc.run import Run
+from gssc.settings import read_settings
+from gssc.sparsify.registry import sparsifier_settings
 from gssc.train.training import Training
 
 
@@ -112,3 +118,19 @@ def test_several_targets_need_another_model():
     graph = Graph(np.eye(20), edges=[[0], [1]], labels=targets, train=np.arange(10), val=np.arange(10, 15))
     with pytest.raises(GsscError, match="str_contrast"):
         LearnerTraining(graph, Config())
+
+
+def test_a_run_writes_down_what_was_decided(graph: Graph, tmp_path: Path):
+    """As comments of config.yaml, which stays what settings are read from, and in metrics.json."""
+    metrics = Run(tmp_path / "run", quick(), graph).train()
+    assert {"trust", "labels", "normalize", "correction", "student"} <= metrics["choices"].keys()
+    text = (tmp_path / "run" / "config.yaml").read_text()
+    assert f"#   normalize: {metrics['choices']['normalize']}" in text
+    assert parse_config(read_settings(tmp_path / "run" / "config.yaml")) == quick()
+
+
+def test_without_a_sparsifier_no_edge_is_doubted(graph: Graph):
+    config = quick()
+    config.sparsifier = sparsifier_settings("none")()
+    assert (LearnerTraining(graph, config).edge_trust()[1] == 1).all()
+    assert (LearnerTraining(graph, quick()).edge_trust()[1] < 1).any()

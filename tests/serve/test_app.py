@@ -231,7 +231,7 @@ def test_a_mistake_of_ours_is_500_and_the_next_request_works(live, model, monkey
     predict = model.predict_proba
     monkeypatch.setattr(model, "predict_proba", lambda x: 1 / 0)
     answer = client.predict({"rows": X.tolist()})
-    assert (answer.status, answer.detail) == (500, "the server made a mistake; its log says which")
+    assert (answer.status, answer.detail) == (500, "internal server error; the log has the details")
     assert "ZeroDivisionError" in capfd.readouterr().err
     monkeypatch.setattr(model, "predict_proba", predict)
     assert client.predict({"rows": X.tolist()}).status == 200

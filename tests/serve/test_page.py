@@ -87,7 +87,7 @@ class Page:
 
 
 def downloaded(path: Path) -> bytes:
-    wait(path.exists)
+    wait(lambda: path.exists() and path.stat().st_size)  # it is there, and then it is filled
     return path.read_bytes()
 
 

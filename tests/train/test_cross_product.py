@@ -18,6 +18,7 @@ from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.pairing import training_way
 
+pytestmark = pytest.mark.usefixtures("short_students")
 IMPOSSIBLE = {("mlp", name) for name in SPARSIFIERS if name != "none"} | {
     ("label_spreading", name) for name in ("lds", "neural_sparse", "gaug", "str_sparse")
 }

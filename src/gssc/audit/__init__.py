@@ -1,4 +1,4 @@
-"""Audit: which edges and training labels of a graph to doubt, judged by a model that was trained on it."""
+"""Audit: ranks the edges and training labels of a graph by doubt, with a model that was trained on it."""
 
 from gssc.audit.audit import audit_run
 from gssc.audit.findings import DuplicateGroup, Findings, Ranking

@@ -44,7 +44,7 @@ def audit_run(
 
 
 def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = lambda _: None) -> Findings:
-    """The audit of what was read."""
+    """Return the audit of what was read."""
     graph, model, notes = source.graph, source.model, list(source.notes)
     stage(STAGES[1])
     probabilities = model.predict_proba(graph.features)

@@ -14,7 +14,7 @@ Value = str | float | int
 
 
 class Column(NamedTuple):
-    """A name and a value a row."""
+    """A name and one value per row."""
 
     name: str
     values: list[Value]
@@ -79,13 +79,13 @@ def group_columns(findings: Findings, groups: list[DuplicateGroup], most: int) -
 
 
 def node_list(findings: Findings, nodes: np.ndarray, most: int) -> str:
-    """Names of nodes, and how many more there are."""
+    """Return the names of nodes, and how many more there are."""
     shown = ", ".join(findings.node_name(node) for node in nodes[:most].tolist())
     return shown + (f" and {len(nodes) - most:,} more" if len(nodes) > most else "")
 
 
 def strongest_features(findings: Findings, node: int) -> str:
-    """The features of a node that are largest in size, by name."""
+    """Return the features of a node that are largest in size, by name."""
     names = findings.graph.feature_names
     row: Any = findings.graph.features[[node]]
     assert names is not None

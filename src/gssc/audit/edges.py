@@ -1,4 +1,4 @@
-"""Which edges to doubt: those that look like pairs drawn at random, and those the sparsifier would drop."""
+"""Ranks edges by doubt: those that look like random pairs, and those with a low keep probability."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Findings:
         duplicates: groups of nodes with (nearly) the same features.
         isolated: nodes without an edge.
         featureless: nodes whose features are all zero.
-        notes: what the reader should know.
+        notes: remarks for the reader.
         confidence: probability of the predicted class of every node, [N]; None for multi-label targets.
     """
 

@@ -57,7 +57,7 @@ def isolated_nodes(graph: Graph) -> np.ndarray:
 
 
 def _equal_rows(features: Any) -> np.ndarray:
-    """A number for each different row, the same for equal rows; -1 for rows of zeros, [N]."""
+    """Return a number for each different row, the same for equal rows; -1 for rows of zeros, [N]."""
     numbers = np.empty(features.shape[0], dtype=np.int64)
     known: dict[bytes, int] = {}
     for start in range(0, len(numbers), ROWS_AT_A_TIME):

@@ -24,17 +24,17 @@ NODES_OF_A_GROUP = 20
 EDGE_TEXT = """\
 An edge is doubtful when its two ends have less in common than connected nodes of this graph usually have: other
 features, other surroundings, no neighbours in common. The bars compare an edge with all edges of the graph: a bar is
-filled as far as other edges have less of it, so an empty bar speaks against the edge. Choose a row to see both ends,
-their features and their neighbours."""
+filled to the share of edges that have less of it, so an empty bar counts against the edge. Choose a row to see
+both ends, their features and their neighbours."""
 EDGE_FORMULA = """\
 The score runs from 0 (trusted) to 1 (doubted). A logistic regression learns from the graph itself to tell its edges
 from as many random pairs of nodes; the score is the probability that a pair with this evidence is a random pair. The
-sparsifier's keep probability then moves it, as far as that agrees with the rest. Evidence is computed as if the edge
+keep probability of the training then adjusts it, as far as it agrees with the rest. Evidence is computed as if the edge
 did not exist, and an edge is scored by a regression that was fitted without it. The model's own agreement and embedding
 are in the CSV file but not in the score: training on an edge raises them, right or wrong."""
 LABEL_TEXT = """\
 A training label is doubtful when the node looks like nodes of another class. Each bar is one opinion that was formed
-without this label: the probability it gives to the label as it stands. An empty bar speaks against the label; the
+without this label: the probability it gives to the label as it stands. An empty bar counts against the label; the
 suggested class is the one that fits best instead. Choose a row to see the node, its features and its neighbours."""
 LABEL_FORMULA = """\
 The score runs from 0 (trusted) to 1 (doubted). Three opinions count equally: class means of the other labelled nodes,
@@ -47,7 +47,7 @@ TARGET_FORMULA = "The score is the mean distance of the known targets from both 
 
 
 class Bar(NamedTuple):
-    """A number drawn as a bar: its value, the filled share, and what a reader is told about it."""
+    """A number drawn as a bar: its value, the filled share, and a note for the reader."""
 
     value: float
     share: float
@@ -159,7 +159,11 @@ def _score(value: float) -> Bar:
 def _section(what: str, scores: np.ndarray, heads: list[str], rows: list[list[Cell]], text: str, formula: str) -> str:
     if not len(scores):
         return "<p>None.</p>"
-    more = f"<p>{len(scores) - len(rows):,} more; --out audit.csv has them all.</p>" if len(scores) > len(rows) else ""
+    more = (
+        f"<p>{len(scores) - len(rows):,} more are in the file that --out audit.csv writes.</p>"
+        if len(scores) > len(rows)
+        else ""
+    )
     return (
         f"<p>{escape(text)}</p>"
         f"<details><summary>How the score is computed</summary><p>{escape(formula)}</p></details>"
@@ -222,7 +226,7 @@ def _duplicates(findings: Findings, top: int) -> str:
         for row in zip(*(column.values for column in columns), strict=True)
     ]
     left = len(findings.duplicates) - len(groups)
-    return _table(heads, rows) + (f"<p>{left:,} more; --out audit.csv has them all.</p>" if left else "")
+    return _table(heads, rows) + (f"<p>{left:,} more are in the file that --out audit.csv writes.</p>" if left else "")
 
 
 def _listed(notes: list[str]) -> str:

@@ -12,7 +12,7 @@ EDGE_EVIDENCE = {
     "neighbourhood_features": "neighbours' features",
     "neighbourhood_embedding": "neighbours' embedding",
     "common_neighbours": "common neighbours",
-    "keep_probability": "kept by sparsifier",
+    "keep_probability": "trust in training",
 }
 # What people call the opinions on a label, in a table and in a sentence.
 LABEL_EVIDENCE = {
@@ -58,7 +58,7 @@ def edge_reasons(findings: Findings, stop: int) -> list[str]:
             compared = [f"{EDGE_EVIDENCE[name]} ({share})" for name, share in low.items()]
             said.append(f"less in common than most edges: {_listed(compared)}")
         if kept:
-            said.append(f"the sparsifier trusts {kept} of edges more")
+            said.append(f"training trusts {kept} of edges more")
         if findings.predicted is not None:
             first, second = (findings.class_names[findings.predicted[node]] for node in ranking.nodes[row])
             said += [f"predicted as {first} and {second}"] if first != second else []
@@ -67,7 +67,7 @@ def edge_reasons(findings: Findings, stop: int) -> list[str]:
 
 
 def label_reasons(findings: Findings, stop: int) -> list[str]:
-    """Return one sentence per label for the first labels: what speaks against them."""
+    """Return one sentence per label for the first labels: what counts against them."""
     ranking = findings.labels
     if "label" not in ranking.evidence:
         scores = ranking.score[:stop].tolist()

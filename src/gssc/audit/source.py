@@ -79,17 +79,21 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
     trust = None
     if not names_nodes_alike:
         notes.append(
-            "this is not the run's own set of nodes, and a run folder keeps the sparsifier's verdicts but not its "
-            "weights: no keep probability for any edge"
+            "this is not the run's own set of nodes, and a run folder has keep probabilities for its own edges only: "
+            "no keep probability for any edge"
         )
     elif not (folder / "edges.npz").is_file():
         notes.append(f"{folder / 'edges.npz'} is missing: no keep probability for any edge")
     elif config.sparsifier.name == "none":
         notes.append("the run had no sparsifier: no keep probability for any edge")
+    elif config.sparsifier.name == "evidence":
+        notes.append("keep probabilities of the run follow from the same evidence as this audit: not counted again")
     else:
         trust = _trust(folder / "edges.npz", audited)
         if unseen := int(np.isnan(trust).sum()):
-            notes.append(f"the sparsifier never saw {unseen:,} of {audited.num_edges:,} edges: scored without it")
+            notes.append(
+                f"{unseen:,} of {audited.num_edges:,} edges are not in the run: scored without a keep probability"
+            )
     return Source(audited, model, trust, notes)
 
 
@@ -114,7 +118,7 @@ def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, wher
 
 
 def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:
-    """Whether a graph's nodes are those of the run, number for number, going by their features."""
+    """Return whether a graph's nodes are those of the run, number for number, going by their features."""
     try:
         own = in_memory(load_graph(data, data_root))
     except (GsscError, OSError):
@@ -139,7 +143,7 @@ def _check(graph: Graph, model: DeployedModel, where: str | Path) -> None:
     known = graph.class_names or tuple(map(str, range(graph.num_classes)))
     strange = [name for name in known if name not in model.class_names]
     if strange:
-        raise GsscError(f"{where} has a class {strange[0]!r} that the model does not know: name classes as in the run")
+        raise GsscError(f"{where} has a class {strange[0]!r} that the model does not have: name classes as in the run")
 
 
 def _trust(path: Path, graph: Graph) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""``gssc audit``: a trained model in, the edges and labels to doubt out."""
+"""``gssc audit``: ranks the edges and labels of a graph by doubt."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ EXAMPLES = """\
 examples:
   gssc audit runs/cora --out audit.html                     a page to read, worst first
   gssc audit runs/cora --out audit.csv                      every edge and training label, with all evidence
-  gssc audit runs/cora --out audit.html --review review.csv a list to work through, with a column for decisions
-  gssc audit runs/mine --graph newer.npz --out audit.html   another graph, judged by the same model
+  gssc audit runs/cora --out audit.html --review review.csv a list to review, with a column for decisions
+  gssc audit runs/mine --graph newer.npz --out audit.html   another graph, audited with the same model
   gssc audit runs/bbbp --out labels.csv                     training labels of molecules
   gssc audit my_classifier --graph table.npz --out audit.html   a saved GSSCClassifier and the graph of its table
 
-Edges are ranked by how much they look like pairs drawn at random (features, neighbourhoods, the model's embedding,
-common neighbours) and by the sparsifier's keep probability; training labels by how far class means and a regression on
-the other labels, and class means of the rest as the model classifies it, prefer another class. Also listed: nodes with
-(nearly) equal features, nodes without an edge and nodes without a feature. Labels of test nodes are never read; those
-of validation nodes count as evidence.
+Edges are ranked by how much they look like random pairs (features, neighbourhoods, the model's embedding, common
+neighbours) and by their keep probability in training. Training labels are ranked by how strongly class means and a
+regression on the other labels, and class means of the remaining nodes as the model classifies them, favour another
+class. Also listed are nodes with (nearly) equal features, without an edge, and without a feature. Labels of test nodes
+are never read; labels of validation nodes count as evidence.
 """
 SUFFIXES = (".html", ".csv")
 SHOWN = 10
@@ -36,7 +36,7 @@ TERMINAL_COLUMNS = {
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="folder of a finished run, or of a saved classifier")
     parser.add_argument("--out", type=str, required=True, help="where the findings go: .html or .csv")
     parser.add_argument("--graph", type=str, help="the graph to audit, .npz or folder, if not the run's own")
@@ -86,7 +86,7 @@ def run(args: Any) -> None:
 
 
 def show(findings: Findings, caption: str) -> None:
-    """The ten most doubtful edges and labels, the counts of the rest, and notes."""
+    """Show the ten most doubtful edges and labels, the counts of the rest, and notes."""
     from rich.console import Console
     from rich.text import Text
 
@@ -110,7 +110,7 @@ def show(findings: Findings, caption: str) -> None:
 
 
 def show_table(console: Any, what: str, columns: list[Column], total: int) -> None:
-    """The first rows, with the columns that fit a terminal."""
+    """Show the first rows, with the columns that fit a terminal."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""``gssc bench``: any model with any sparsifier on any graph under any noise, in a store that remembers."""
+"""``gssc bench``: any model with any sparsifier on any graph under any noise, with every run in a store."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ examples:
   gssc bench --models all --datasets actor:fixed,squirrel --seeds 10 --jobs 2
   gssc bench --store results.sqlite --export results.parquet       what is there, run nothing (also csv, md, tex)
 
-Every comma makes one more factor of the cross product; impossible pairs are left out, with the reason. A run that is
-in the store is not run again: stop a sweep at any moment and give the same command to go on, or give it on several
-machines that share the store. Of numbered splits (actor:fixed, squirrel) seed s takes split s; splits that are drawn
-(cora:per-class:20) are drawn by the seed. Of two noise rates (0.2,0.4) each is a run of its own.
+Lists make a cross product; impossible combinations are left out, with the reason. A run that is in the store is not
+repeated: stop a sweep at any time and give the same command to continue, or give it on several machines that share the
+store. With numbered splits (actor:fixed, squirrel), seed s takes split s; splits that are drawn (cora:per-class:20) are
+drawn by the seed. Two noise rates (0.2,0.4) are separate runs.
 """
-SECONDS_BETWEEN_LINES = 30
+SECONDS_BETWEEN_LINES = 10
 ENGINES = ("local", "ray")
-# Only typed options arrive (a recipe must not lose to a default nobody typed); these fill in the rest.
+# Only typed options arrive (a recipe must not lose to a default that was not typed); these fill in the rest.
 DEFAULTS_IN_ARGS = False
 DEFAULTS: dict[str, Any] = {
     "list": False,
@@ -66,20 +66,20 @@ HELP = {
     "structure_noise": "KIND:RATE, such as random:0.2",
     "feature_noise": "KIND:RATE, such as mask:0.3",
     "seeds": "seeds 0 to this less one",
-    "max_epochs": "cut every schedule short, for a quick look; 0: do not",
+    "max_epochs": "shorten every schedule, for a quick look; 0 does not",
     "store": "SQLite file that keeps every run",
     "engine": "where runs happen: local (processes of this machine) or ray (a Ray cluster, RAY_ADDRESS)",
     "jobs": "runs at once, one thread each; default 1, with ray as many as the cluster has cores",
     "export": "write runs to .parquet or .csv, or a table to .md or .tex",
-    "against": "method to take paired differences to, such as gcn or gcn+drop_edge",
-    "retry": "run again what failed",
-    "rerun": "run again what is done",
+    "against": "method that others are compared with by paired differences, such as gcn or gcn+drop_edge",
+    "retry": "repeat runs that failed",
+    "rerun": "repeat runs that are in the store",
     "overwrite": "replace the file of --export",
 }
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     from gssc.sparsify.registry import every_setting
 
     for name, text in HELP.items():
@@ -124,7 +124,7 @@ def run(args: Any) -> None:
 
 
 def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
-    """The cross product of the options, as far as the store does not have it."""
+    """Run the cross product of the options, except for what the store has already."""
     from rich.console import Console
     from rich.text import Text
 
@@ -171,7 +171,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
 
 
 def executor_of(options: Any) -> Executor:
-    """Where runs happen."""
+    """Return the executor that the options name."""
     from gssc.evaluate.executor import LocalProcesses
     from gssc.evaluate.sweep import run_job
     from gssc.names import nearest
@@ -196,7 +196,7 @@ def names(text: str, every: Any = ()) -> list[str]:
 
 
 class SweepBar:
-    """Runs done, running, failed, time left; a line now and then where there is no terminal."""
+    """Shows runs done, running and failed, and the time left; a line every ten seconds where there is no terminal."""
 
     def __init__(self, sweep: Sweep):
         from rich.console import Console
@@ -214,7 +214,7 @@ class SweepBar:
         self.total, self.done, self.failed = len(sweep.missing), 0, 0
         self.task = self.progress.add_task("", total=self.total)
         self.running: list[str] = []
-        self.began = self.said = time.monotonic()
+        self.began = self.printed = time.monotonic()
 
     def __enter__(self) -> SweepBar:
         self.progress.start()
@@ -224,12 +224,12 @@ class SweepBar:
         self.progress.stop()
 
     def started(self, job: Job) -> None:
-        """A run begins."""
+        """Count a run that begins."""
         self.running.append(job.cell.title)
         self._show()
 
     def ended(self, job: Job, row: dict[str, Any]) -> None:
-        """A run is in the store."""
+        """Count a run that is in the store now."""
         if job.cell.title in self.running:
             self.running.remove(job.cell.title)
         self.done += 1
@@ -241,7 +241,7 @@ class SweepBar:
         self._show()
 
     def found(self, job: Job) -> None:
-        """Another process has done it."""
+        """Count a run that another process has done."""
         self.done += 1
         self._show()
 
@@ -253,8 +253,8 @@ class SweepBar:
             description=f"running {len(self.running)}{failed}: {'; '.join(self.running)}",
         )
         now = time.monotonic()
-        if not self.console.is_terminal and now - self.said > SECONDS_BETWEEN_LINES:
-            self.said = now
+        if not self.console.is_terminal and now - self.printed > SECONDS_BETWEEN_LINES:
+            self.printed = now
             left = (now - self.began) / max(self.done, 1) * (self.total - self.done)
             self.console.print(
                 f"{self.done} of {self.total} done{failed}, about {left / 60:.0f} min left", highlight=False
@@ -262,7 +262,7 @@ class SweepBar:
 
 
 def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
-    """Means over seeds, a method a row."""
+    """Show means over seeds, one method per row."""
     from rich.console import Console
     from rich.table import Table
 
@@ -283,7 +283,7 @@ def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
 
 
 def show_lists() -> None:
-    """Every model, sparsifier, data set and noise, with a line on each and its paper."""
+    """Show every model, sparsifier, data set and noise, each with a summary and its paper."""
     from rich.console import Console
     from rich.table import Table
 

@@ -85,7 +85,7 @@ def run(options: dict[str, Any]) -> None:
 
 
 def source_of(options: dict[str, Any]) -> Source:
-    """The source that the options describe."""
+    """Return the source that the options describe."""
     from gssc.data.load import load_dataset
     from gssc.data.registry import DATASETS
     from gssc.data.sources import CsbmSource, GraphSource, NpzSource

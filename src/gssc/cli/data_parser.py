@@ -26,10 +26,10 @@ examples:
 
 The node table has one row per node: an id, numbers as features and, where known, a label; an empty label is unknown.
 The edge table has two columns of node ids and optionally a weight, one row per edge, in any direction. Both may be CSV,
-TSV or Parquet. Without an edge table, every row is joined to its nearest neighbours.
+TSV or Parquet. Without an edge table, every row is connected to its nearest neighbours.
 """
 SUMMARIES = {
-    "list": "name the data sets, their sizes, and whether their files are here",
+    "list": "list the data sets with their sizes, and whether their files are present",
     "info": "show where a data set comes from, its licence, files and figures; or what a graph file holds",
     "import": "make a graph from your own node and edge tables",
     "build": "make a graph on disk, which may be larger than memory",
@@ -84,17 +84,33 @@ def _import(parser: CommandParser) -> None:
         parser.add_argument(option, dest=target, type=str, help=help, **more)
 
     text("--nodes", "nodes", "node table: .csv, .tsv or .parquet", required=True)
-    text("--edges", "edges", "edge table: .csv, .tsv or .parquet; without it, rows are joined to nearest neighbours")
+    text(
+        "--edges",
+        "edges",
+        "edge table: .csv, .tsv or .parquet; without it, rows are connected to their nearest neighbours",
+    )
     text("--out", "out", "graph file to write: .npz", required=True)
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     text("--id", "id_column", "column with the node ids; default id, node_id, node or the first column")
     text("--label", "label_column", "column with the classes, or several with binary targets", nargs="+")
     text("--features", "feature_columns", "feature columns; default every other column", nargs="+")
-    text("--ignore", "ignore_columns", "columns that are no features", nargs="+", default=[])
+    text("--ignore", "ignore_columns", "columns to leave out", nargs="+", default=[])
     text("--split-column", "split_column", "column with train, val or test; default split, where there is one")
-    text("--source", "source_column", "edge table's first end; default source, src, from or the first column")
-    text("--target", "target_column", "edge table's second end; default target, dst, to or the second column")
-    text("--weight", "weight_column", "edge table's weights; default weight, where there is one; none reads none")
+    text(
+        "--source",
+        "source_column",
+        "column of the first end in the edge table; default source, src, from or the first column",
+    )
+    text(
+        "--target",
+        "target_column",
+        "column of the second end in the edge table; default target, dst, to or the second column",
+    )
+    text(
+        "--weight",
+        "weight_column",
+        "column of weights in the edge table; default weight, where there is one; none reads none",
+    )
     parser.add_argument(
         "--features-from",
         dest="features_from",
@@ -106,7 +122,7 @@ def _import(parser: CommandParser) -> None:
     parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
     text("--split", "split", "without a split column: per-class:20 or ratio:60/20/20 (the default)")
     text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
-    text("--name", "name", "what to call the graph; default the node table's name")
+    text("--name", "name", "name of the graph; default the name of the node table")
     parser.add_argument("--seed", type=int, default=0, help="seed of the split")
 
 

@@ -17,8 +17,8 @@ examples:
   gssc demo
   gssc demo --seed 1
 
-1,797 images of digits, each joined to its 8 nearest neighbours; 5 labels a class. 300 images are kept out of the
-graph altogether: they arrive after training, as they would at a service.
+There are 1,797 images of digits, each connected to its 8 nearest neighbours, with 5 labels per class. 300 of the images
+are left out of the graph and arrive after training, as they would at a service.
 """
 LATER_ROWS = 300
 
@@ -35,12 +35,12 @@ class Contestant:
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("--seed", type=int, default=0, help="seed of the split and of training")
 
 
 def run(args: Any) -> None:
-    """Train the four, print one table."""
+    """Train the four models and print one table."""
     from rich.console import Console
     from rich.table import Table
 
@@ -54,12 +54,12 @@ def run(args: Any) -> None:
     rows, truth = everything.features[later], everything.labels[later]
     console.print(
         f"digits: {known.num_nodes:,} images in a graph of {known.num_edges:,} edges, {len(known.train)} of them "
-        f"labelled; {len(later)} more images arrive after training, with no place in the graph",
+        f"labelled; {len(later)} more images arrive after training and are not in the graph",
         highlight=False,
     )
-    table = Table(title="Digits, 5 labels a class")
+    table = Table(title="Digits, 5 labels per class")
     table.add_column("method")
-    for heading in ("accuracy on the graph", "accuracy on rows never seen", "training", "1,000 predictions"):
+    for heading in ("accuracy on the graph", "accuracy on unseen rows", "training", "1,000 predictions"):
         table.add_column(heading, justify="right")
     table.add_column("serves without the graph")
     for train in (label_spreading, mlp, gcn, gssc):
@@ -73,11 +73,11 @@ def run(args: Any) -> None:
             one.serves_without_graph,
         )
     console.print(table)
-    console.print("GSSC used the graph to train and is now an MLP: a row in, a class out, no neighbours asked.")
+    console.print("GSSC used the graph in training only. The result is an MLP that predicts from a row alone.")
 
 
 def hold_out(graph: Graph, count: int, rng: np.random.Generator) -> tuple[Graph, np.ndarray]:
-    """The graph without ``count`` of its test nodes, and the ids of those."""
+    """Return the graph without ``count`` of its test nodes, and the ids of those."""
     later = np.sort(rng.choice(graph.test, count, replace=False))
     known, ids = graph.with_(test=later, setting="inductive").training_view()
     remaining = np.isin(ids, np.setdiff1d(graph.test, later))
@@ -97,38 +97,38 @@ def time_per_thousand(one: Contestant, graph: Graph) -> float:
 
 
 def gssc(graph: Graph, seed: int) -> Contestant:
-    """The method, with a progress bar."""
-    from rich.console import Console
-    from rich.progress import Progress
-
+    """Train the default learner, with a progress bar."""
+    from gssc.progress import EpochProgress
     from gssc.recipes import recipe
-    from gssc.result import fit
+    from gssc.result import finished, make_training
 
     config = recipe("digits")
     config.train.seed = seed
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("training GSSC", total=config.total_epochs)
-        trained = fit(graph, config, lambda epoch: progress.update(task, completed=epoch.epoch + 1))
+    training = make_training(graph, config)
+    with EpochProgress(training) as progress:
+        trained = finished(training, progress.show)
     model = trained.deployed()
     return Contestant("GSSC", trained.seconds, lambda: model.predict(graph.features), model.predict, "yes")
 
 
 def mlp(graph: Graph, seed: int) -> Contestant:
-    """Labels and features only."""
+    """Train an MLP on labels and features only."""
     predict, seconds = supervised("mlp", graph, seed)
-    nobody = np.empty((2, 0), dtype=np.int64)
-    return Contestant("MLP", seconds, lambda: predict(graph.features, nobody), lambda x: predict(x, nobody), "yes")
+    no_edges = np.empty((2, 0), dtype=np.int64)
+    return Contestant("MLP", seconds, lambda: predict(graph.features, no_edges), lambda x: predict(x, no_edges), "yes")
 
 
 def gcn(graph: Graph, seed: int) -> Contestant:
-    """Message passing; a row that comes later has no neighbours to ask."""
+    """Train a GCN; a row that arrives later has no neighbours."""
     predict, seconds = supervised("gcn", graph, seed)
-    nobody = np.empty((2, 0), dtype=np.int64)
-    return Contestant("GCN", seconds, lambda: predict(graph.features, graph.edges), lambda x: predict(x, nobody), "no")
+    no_edges = np.empty((2, 0), dtype=np.int64)
+    return Contestant(
+        "GCN", seconds, lambda: predict(graph.features, graph.edges), lambda x: predict(x, no_edges), "no"
+    )
 
 
 def supervised(name: str, graph: Graph, seed: int) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], float]:
-    """A model of the registry, trained on pixels as they are: a predictor of rows and edges, and the seconds."""
+    """Train a model of the registry on raw pixels; return a predictor of rows and edges, and the seconds."""
     import torch
 
     from gssc.config import parse_config
@@ -148,7 +148,7 @@ def supervised(name: str, graph: Graph, seed: int) -> tuple[Callable[[np.ndarray
 
 
 def label_spreading(graph: Graph, seed: int) -> Contestant:
-    """scikit-learn's label spreading; it keeps every training row to compare new ones with."""
+    """Fit scikit-learn's label spreading; it keeps every training row to compare new ones with."""
     from gssc.extras import require
 
     labels = np.full(graph.num_nodes, -1)

@@ -15,15 +15,15 @@ examples:
   gssc export runs/cora --format card                     the model card alone
   gssc export runs/bbbp --format numpy                    a model of molecules: SMILES in, with NumPy and RDKit
 
-onnx needs the packages of gssc[export]; the other formats need nothing more. Every folder has a MODEL_CARD.md with
-data, split, quality, calibration, intended use and limits, and how its files are used. Before a folder is put in its
-place, its outputs are compared with those of the trained model; the difference and the tolerance are shown and written
-into the card.
+onnx needs the extra export, torch the extra train; the other formats need nothing more. Every folder has a
+MODEL_CARD.md with data, split, quality, calibration, intended use and limits, and how its files are used. Before a
+folder is put in its place, its outputs are compared with those of the trained model; the difference and the tolerance
+are shown and written into the card.
 """
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="folder of a finished run")
     parser.add_argument("--format", type=str, required=True, help="onnx, numpy, torch or card")
     parser.add_argument("--out", type=str, help="folder to write; default RUN/export-FORMAT")
@@ -44,7 +44,7 @@ def run(args: Any) -> None:
 
 
 def show(export: Export) -> None:
-    """The files and their sizes, and how near the export is to the model."""
+    """Show the files and their sizes, and the difference between the export and the model."""
     from rich.console import Console
     from rich.table import Table
 

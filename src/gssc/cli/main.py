@@ -1,6 +1,6 @@
-"""``gssc``: finds the command, runs it, and turns what the user can mend into one line on stderr.
+"""``gssc``: finds the command, runs it, and turns errors that the user can fix into one line on stderr.
 
-A command is one module with two functions, ``add_arguments(parser)`` and ``run(args)``, and, if it likes, a text
+A command is one module with two functions, ``add_arguments(parser)`` and ``run(args)``, and optionally a text
 ``EXAMPLES`` for the end of its help; with ``DEFAULTS_IN_ARGS = False`` it gets only the options that were typed.
 With ``SETTINGS_BY_ARGUMENTS = True`` its options depend on the arguments: it has a function ``expanded(arguments)``
 that rewrites them, and ``add_arguments(parser, arguments)`` gets the result.
@@ -24,6 +24,8 @@ from gssc.names import nearest, printable
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
 
+# In messages of torch, of threads and of the loader of libraries when there is no memory left.
+NO_MEMORY = ("allocate memory", "can't start new thread", "failed to map segment")
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
@@ -38,16 +40,18 @@ class Command(NamedTuple):
 COMMANDS = {
     "train": Command("gssc.cli.train", "learn from a graph; writes a run folder with the model in it"),
     "predict": Command("gssc.cli.predict", "classify feature rows with a trained model; needs no graph"),
-    "export": Command("gssc.cli.export", "write a trained model as ONNX, for NumPy alone or for torch, with its card"),
+    "export": Command(
+        "gssc.cli.export", "write a trained model as ONNX, for NumPy alone or for torch, with a model card"
+    ),
     "audit": Command("gssc.cli.audit", "rank the edges and training labels of a graph by how doubtful they are"),
     "plot": Command("gssc.cli.plot", "draw learning curves, errors, calibration, embeddings and edges of a run"),
-    "bench": Command("gssc.cli.bench", "compare models, sparsifiers and noise, with every run kept in a store"),
+    "bench": Command("gssc.cli.bench", "compare models with any sparsifier and noise; every run is stored"),
     "score": Command("gssc.cli.score", "classify the rows of Parquet or CSV files of any size, in parallel, resumable"),
     "tune": Command("gssc.cli.tune", "search settings by validation score, never by test labels"),
-    "serve": Command("gssc.cli.serve", "answer requests over HTTP with a trained model, with a page to try it on"),
+    "serve": Command("gssc.cli.serve", "serve a trained model over HTTP, with a web page to try it"),
     "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
     "completion": Command("gssc.cli.completion", "print a script that completes commands in bash, zsh or fish"),
-    "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a minute or two"),
+    "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a few minutes"),
 }
 
 HELP = """\
@@ -72,7 +76,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code: 0, 2 for what the user can mend, 130 when interrupted."""
+    """Run one command and return the exit code: 0; 2 for an error that the user can fix; 130 when interrupted."""
     try:
         _dispatch(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -84,12 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _complain(str(missing))
     except BrokenPipeError:
-        # The reader of our output (`gssc data list | head`) has left; there is nobody to tell.
+        # The reader of our output (`gssc data list | head`) has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # torch's own words
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in NO_MEMORY):
             raise
         return _complain("not enough memory: make the model (model.hidden), the batches or the graph smaller")
     except KeyboardInterrupt:

@@ -30,7 +30,7 @@ def names_molecules(arguments: Sequence[str]) -> bool:
 
 
 def is_about_molecules(args: Any) -> bool:
-    """The same of parsed arguments."""
+    """Return the same of parsed arguments."""
     if args.get("molecules") or about_molecules(args.get("dataset")):
         return True
     return bool(args.get("resume") and args.get("out") and _noted(Path(args["out"])))
@@ -134,7 +134,7 @@ def molecules_of(data: dict[str, Any], data_root: str | None, jobs: int | None =
 
 
 def is_molecule_run(folder: str | Path) -> bool:
-    """Whether a folder holds a run on molecules."""
+    """Return whether a folder holds a run on molecules."""
     return bool(_noted(Path(folder)))
 
 
@@ -177,7 +177,7 @@ def model_name(args: Any) -> str:
 
 
 def about_molecules(datasets: str | None) -> bool:
-    """Whether the first data set of `gssc bench` is a set of molecules: those are compared apart from graphs."""
+    """Return whether the first data set of `gssc bench` is a set of molecules: those are compared apart from graphs."""
     first = str(datasets or "").partition(",")[0].partition(":")[0].strip()
     return first in DATASETS and DATASETS[first].level == "graph"
 
@@ -205,7 +205,7 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
 
 
 def is_molecule_model(folder: str | Path) -> bool:
-    """Whether a run folder holds a model that takes SMILES, or would if its model could be deployed."""
+    """Return whether a run folder holds a model that takes SMILES, or would if its model were one that is deployed."""
     try:
         about = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -16,10 +16,10 @@ MANY_OPTIONS = 12
 
 
 class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Leaves the line breaks of examples as they are written, and what goes without saying unsaid."""
+    """Leaves the line breaks of examples as they are written, and shows help texts without Python types."""
 
     def add_usage(self, usage: str | None, actions: Iterable[argparse.Action], *args: Any, **kwargs: Any) -> None:
-        """Show a dozen options or more as one word: the list below the usage says it all again."""
+        """Show a dozen options or more as one word: the list below repeats them."""
         actions = list(actions)
         optional = [action for action in actions if action.option_strings and not action.required]
         if usage is None and len(optional) >= MANY_OPTIONS:
@@ -29,7 +29,7 @@ class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHe
         super().add_usage(usage, actions, *args, **kwargs)
 
     def _expand_help(self, action: argparse.Action) -> str:
-        if isinstance(action, jsonargparse._actions.ActionConfigFile) or "configuration file" in (action.help or ""):
+        if type(action).__name__ == "ActionConfigFile" or "configuration file" in (action.help or ""):
             return "YAML file with the settings of this section"
         return plain_help(super()._expand_help(action))
 

@@ -1,4 +1,4 @@
-"""``gssc plot``: a run in, image files of how it went and what came out."""
+"""``gssc plot``: draws a run as image files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ examples:
 
 Plots: learning_curves, edges (share kept and homophily per epoch), confusion_matrix and reliability (test nodes, or
 validation nodes where no test node has a label), embedding_map (t-SNE of the last hidden layer) and keep_probability
-(of edges within a class and between classes). What a run has no data for is left out, with the reason.
+(of edges within a class and between classes). Plots that a run has no data for are left out, with the reason.
 """
 
 

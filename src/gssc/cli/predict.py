@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from gssc.deploy import DeployedModel
+    from gssc.deploy import DeployedModel, Rows
 
 EXAMPLES = """\
 examples:
@@ -19,22 +20,22 @@ examples:
   gssc predict runs/bbbp molecules.csv --smiles-column smiles --out predictions.csv
   cat new_customers.csv | gssc predict runs/mine - -o - | head
 
-Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), or
-as CSV on standard input (-). If the model knows its features by name, columns are taken by name and others ignored. Ids
-are carried over from a column id, node_id or node, the one that --id names, or a first column that is no feature. The
-output has the id (or row number), the predicted class and every class's probability. Tables are read, and CSV is
-written, a block at a time, so they may be larger than memory; with -o - the predictions of a pipe's rows come as soon
-as the rows do, and the summary goes to standard error.
+Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), as
+a graph on disk (a folder of gssc data build), or as CSV on standard input (-). If the model knows its features by name,
+columns are taken by name and others ignored. Ids are carried over from a column id, node_id or node, the one that --id
+names, or a first column that is no feature. The output has the id (or row number), the predicted class and every
+class's probability. Tables are read, and CSV is written, a block at a time, so they may be larger than memory; with
+-o - the predictions of a pipe's rows come as soon as the rows do, and the summary goes to standard error.
 """
 PROGRESS_FROM = 262_144  # rows from which progress is shown
 SHOWN_CLASSES = 12
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument(
-        "rows", type=str, help="feature rows: .npz, .npy, .csv, .tsv, .parquet or a graph's folder; - is standard input"
+        "rows", type=str, help="rows: .npz, .npy, .csv, .tsv, .parquet or a graph's folder; - is standard input"
     )
     parser.add_argument(
         "-o",
@@ -53,7 +54,7 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any) -> None:
     """Load, predict, write, and show a summary."""
     from gssc.cli.molecules import is_molecule_model, predict_molecules
-    from gssc.deploy import DeployedModel, predictions_to, row_blocks
+    from gssc.deploy import DeployedModel, predictions_to
     from gssc.deploy.tables import FORMATS, STREAM
     from gssc.files import check_output
 
@@ -66,13 +67,24 @@ def run(args: Any) -> None:
     model = DeployedModel.load(args.run)
     summary = Summary(model)
     with predictions_to(args.out, model, args.overwrite) as output, progress() as show:
-        for block in row_blocks(args.rows, model.feature_names, model.widths[0], id_name=args.id, decimal=args.decimal):
+        for block in blocks_of(args, model):
             start = time.perf_counter()
             probabilities = model.predict_proba(block.features)
             summary.add(probabilities, time.perf_counter() - start)
             output.write(probabilities, block.ids)
             show(summary.rows)
     summary.show(str(args.out), to_stderr=to_stream)
+
+
+def blocks_of(args: Any, model: DeployedModel) -> Iterator[Rows]:
+    """The rows of a table or of a graph on disk, a block at a time."""
+    from gssc.deploy import row_blocks
+
+    if Path(args.rows).is_dir():
+        from gssc.data.disk import row_blocks_of
+
+        return row_blocks_of(args.rows, model.feature_names, model.widths[0])
+    return row_blocks(args.rows, model.feature_names, model.widths[0], id_name=args.id, decimal=args.decimal)
 
 
 @contextmanager

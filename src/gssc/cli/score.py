@@ -14,14 +14,14 @@ examples:
 
 Input: .parquet, .csv, .tsv or .txt (text also .gz), or a folder with such files. Output: Parquet files part-*.parquet,
 which any reader takes as one table, and _manifest.json. The column id (or node_id) is carried over; without one, rows
-have a number, and the name of their file. Files are streamed: memory does not grow with their size. Stop it at any
-moment and give the same command to go on; no row is lost or written twice. gssc predict is for a table that is small.
+have a number and the name of their file. Files are streamed: memory does not grow with their size. Stop it at any time
+and give the same command to continue; no row is lost or written twice. Use gssc predict for small tables.
 """
 ENGINES = ("local", "ray")
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument("rows", type=str, help="a table, or a folder of tables")
     parser.add_argument("--out", type=str, required=True, help="folder of the scores")

@@ -18,14 +18,14 @@ examples:
   curl localhost:8000/predict/file --data-binary @rows.csv -H 'Content-Type: text/csv'
 
 Open the address in a browser to drop a table and see its predictions; /docs lists the API. Ctrl+C or SIGTERM stops
-the server after the requests that are under way.
+the server after the requests in flight.
 """
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 10_000
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument("--host", type=str, default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")
@@ -35,21 +35,21 @@ def add_arguments(parser: Any) -> None:
         type=str,
         action="append",
         default=[],
-        help="without a token: a name that clients call this server by, beside localhost and numbers; may be repeated",
+        help="without a token: a host name that clients may use, besides localhost and numeric addresses; repeatable",
     )
-    parser.add_argument("--max-rows", type=int, default=10_000, help="rows of one request")
-    parser.add_argument("--max-body-mb", type=float, default=16.0, help="megabytes of one request")
+    parser.add_argument("--max-rows", type=int, default=10_000, help="most rows per request")
+    parser.add_argument("--max-body-mb", type=float, default=16.0, help="most megabytes per request")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds one request may take")
     parser.add_argument(
-        "--max-concurrency", type=int, default=256, help="requests under way at once; others get 503 and Retry-After"
+        "--max-concurrency", type=int, default=256, help="most requests in flight; others get 503 and Retry-After"
     )
     parser.add_argument(
-        "--batch-wait-ms", type=float, default=1.0, help="how long rows wait for others that are on their way"
+        "--batch-wait-ms", type=float, default=1.0, help="how long rows wait for others to form a batch"
     )
 
 
 def run(args: Any) -> None:
-    """Load the model, say where it is, and serve it."""
+    """Load the model, print its address, and serve it."""
     for module in ("fastapi", "uvicorn", "httptools", "python_multipart", "prometheus_client", "pyarrow"):
         require(module, extra="serve")
     from rich.console import Console
@@ -88,14 +88,16 @@ def run(args: Any) -> None:
                 style="yellow",
             )
         if token is None and args.host not in LOOPBACK:
-            console.print("warning: no --token-file: whoever reaches this address may ask", style="yellow")
+            console.print(
+                "warning: no --token-file: anyone who can reach this address may send requests", style="yellow"
+            )
         shown = f"[{host}]" if ":" in host else host
         line = f"serving {args.run} at http://{shown}:{port} (Ctrl+C stops)"
         serve(app, listener, limits, lambda: console.print(line, markup=False), connections)
 
 
 def read_token(path: str) -> str:
-    """The token in a file, without the line break at its end."""
+    """Return the token in a file, without the line break at its end."""
     try:
         token = read_bytes(path, most=LONGEST_TOKEN).decode("ascii").strip()
     except FileNotFoundError as error:
@@ -111,6 +113,6 @@ def read_token(path: str) -> str:
 
 
 def readers_of(path: str) -> str:
-    """Who beside its owner may read a file; empty if nobody, or where the system does not tell."""
+    """Return who besides its owner may read a file: ``everyone``, ``its group``, or empty text for no one."""
     mode = Path(path).stat().st_mode if os.name == "posix" else 0
     return "everyone" if mode & stat.S_IROTH else "its group" if mode & stat.S_IRGRP else ""

@@ -1,4 +1,4 @@
-"""``gssc train``: a graph in, a run folder with a trained model out."""
+"""``gssc train``: trains a model on a graph and writes a run folder."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ examples:
   gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
   gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the data set
   gssc train cora --preset paper --out runs/paper    pair training as the paper describes it
+  gssc train --graph mine.npz --fast --out runs/fast         a linear model in seconds
   gssc train cora --model gcn --out runs/gcn         another model (see gssc bench --list)
   gssc train cora --setting inductive --out runs/inductive
   gssc train --out runs/cora --resume                continue after an interruption
@@ -47,6 +48,7 @@ place of the recipe, --config, options. The run folder keeps all of them in conf
 """
 STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 DEFAULTS_IN_ARGS = False
+FAST_MODEL = "ridge_student"  # what --fast is short for
 SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
@@ -77,6 +79,9 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     parser.add_argument(
         "--preset", type=str, help=f"{', '.join(PRESETS)}: settings of model str_contrast, in place of the recipe"
     )
+    parser.add_argument(
+        "--fast", action="store_true", help=f"a linear model in seconds: short for --model {FAST_MODEL}"
+    )
     parser.add_argument("--config", type=str, help="YAML file with settings, such as a run's config.yaml")
     parser.add_argument("--track", type=str, help="also log to tensorboard, mlflow or both, separated by a comma")
     parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
@@ -95,8 +100,9 @@ def add_settings(parser: Any, arguments: Sequence[str]) -> None:
 def expanded(arguments: Sequence[str]) -> list[str]:
     """The arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file or YAML.
 
-    The same for ``--sparsifier NAME``.
+    The same for ``--sparsifier NAME``. ``--fast`` names the fast model.
     """
+    arguments = [f"--model.name={FAST_MODEL}" if argument == "--fast" else argument for argument in arguments]
     text = "\n".join(arguments)
     named = re.sub(r"^--(model|sparsifier)[=\n](\w+)$", r"--\1.name=\2", text, flags=re.MULTILINE)
     return named.split("\n") if arguments else []
@@ -129,9 +135,11 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def run(args: Any) -> None:
-    """Put the settings together, train with a progress bar, show the result; by torchrun, with other processes."""
+    """Train with the settings of the arguments and show the result; under torchrun, with other processes."""
     from gssc.train.distributed import joined
+    from gssc.train.optimize import without_compiler
 
+    without_compiler()
     with joined() as processes:
         if is_about_molecules(args):
             if processes.count > 1:
@@ -161,7 +169,7 @@ def _help(args: Any, processes: Processes) -> None:
 def _train(args: Any, processes: Processes) -> None:
     from rich.console import Console
 
-    from gssc.cli.progress import EpochProgress
+    from gssc.progress import EpochProgress
     from gssc.run import Run
     from gssc.tracking import make_tracker
 
@@ -188,7 +196,7 @@ def _train(args: Any, processes: Processes) -> None:
 
 
 def settings_of(args: Any) -> RunConfig:
-    """The layers of settings: a run's own if it is resumed, else the recipe or preset; then the file, then options."""
+    """Return the layers of settings as one: a run's own if resumed, else recipe or preset; then file, then options."""
     from_file, typed = read_settings(args["config"]) if args.get("config") else {}, _typed(args)
     merged = merged_settings(from_file, typed)
     for one, other in (("dataset", "graph"), ("graph", "dataset")):  # one of the two, and what is typed wins
@@ -200,19 +208,19 @@ def settings_of(args: Any) -> RunConfig:
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:
-        raise GsscError(f"there is no run in {begun.parent} to go on with; check the folder")
+        raise GsscError(f"there is no run in {begun.parent} to resume; check the folder")
     if preset is None:
         preset = recipe_settings(data.dataset, data.split, merged.get("model", {}).get("name", DEFAULT_MODEL))
     return parse_config(suited(preset, from_file, typed), from_file, typed)
 
 
 def folder_of(args: Any, data: DataConfig) -> Path:
-    """The run folder: what was asked for, or a name after the data."""
+    """Return the run folder: what was asked for, or a name after the data."""
     return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
 
 
 def _typed(args: Any) -> Settings:
-    """What was typed, by section; your own graph by its full path, so that a run can go on from anywhere."""
+    """What was typed, by section; your own graph by its full path, so that a run can be resumed from anywhere."""
     given = {name: args[name] for name in vars(args) if hasattr(args[name], "as_dict")}
     typed = {name: values.as_dict() for name, values in given.items()}
     for values in typed.values():
@@ -226,7 +234,7 @@ def _typed(args: Any) -> Settings:
 
 
 def announce(run: Run, args: Any) -> None:
-    """Say what is trained, with which settings, and what the user should know about the graph."""
+    """Show what is trained and with which settings, and notes about the graph."""
     from rich.console import Console
     from rich.text import Text
 
@@ -251,7 +259,7 @@ def announce(run: Run, args: Any) -> None:
     for note in filter(None, notes):
         console.print(Text.assemble(("note ", "yellow"), note))
     if run.resumed:
-        state = "is finished already" if run.finished else f"goes on from epoch {run.training.epoch}"
+        state = "is finished already" if run.finished else f"continues from epoch {run.training.epoch}"
         console.print(f"{run.folder} {state}")
 
 
@@ -271,6 +279,9 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     console.print(table)
     if reason := metrics.get("kept_because"):
         console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=True)
+    for name, reason in metrics.get("choices", {}).items():
+        if name != "student":  # said above
+            console.print(f"  {name}: {reason}", soft_wrap=True)
     for note in metrics.get("notes", []):
         console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
     if reason := metrics.get("needs_graph"):
@@ -280,7 +291,7 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
 
 
 def shown(name: str, value: Any) -> str:
-    """A number the way people read it."""
+    """Return a number the way people read it."""
     if value is None or math.isnan(value):
         return "-"
     if name.endswith("score"):

@@ -1,4 +1,4 @@
-"""``gssc tune``: search settings by validation score, with test labels taken away."""
+"""``gssc tune``: search settings by validation score, with test labels removed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ examples:
   gssc train cora --config tune/cora/recipe.yaml           with the settings that won
 
 Candidates of a setting are choices (64,128,256) or a range (0.1..0.7, with :log on a logarithmic scale); without
---search, a few that matter to the model. Test labels are removed before anything starts. Stop a search at any moment
-and give the same command to go on; give it several times, on several machines that share the folder, to go faster.
-Trials that fall behind the median of the others are pruned. Other settings (--train.epochs 20) hold for every trial.
+--search, a few that matter to the model. Test labels are removed before the search starts. Stop a search at any time
+and give the same command to continue; give it several times, also on machines that share the folder, to search faster.
+Trials that fall behind the median of the others are pruned. Other settings (--teachers.rounds 1) hold for every trial.
 """
 DEFAULTS_IN_ARGS = False
 SETTINGS_BY_ARGUMENTS = True
@@ -29,14 +29,14 @@ SHOWN_TRIALS = 5
 
 
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
-    """The options of the command."""
+    """Add the options of the command."""
     parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
     parser.add_argument("--graph", type=str, help="your own graph, .npz")
     parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
     parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
     parser.add_argument("--search", type=str, action="append", help="SETTING=CANDIDATES; may be given several times")
     parser.add_argument(
-        "--trials", type=int, default=TRIALS, help="how many, with those that are in the folder already"
+        "--trials", type=int, default=TRIALS, help="number of trials, including those already in the folder"
     )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="trainings per trial, from seed 100 on")
     parser.add_argument("--jobs", type=int, default=JOBS, help="trials at once, one process each")
@@ -92,7 +92,7 @@ def show_trials(study: Any, space: Sequence[Any]) -> None:
         key=lambda trial: -trial.value,
     )
     if not complete:
-        raise GsscError("no trial came to its end: every one failed or was pruned; look at --search and the settings")
+        raise GsscError("no trial finished: all failed or were pruned; check --search and the settings")
     table = Table(title="best trials by validation score", title_justify="left")
     for heading in ("trial", "validation", *(dimension.setting for dimension in space)):
         table.add_column(heading, justify="right")

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from gssc.data.disk import DESCRIPTION, FORMAT, VERSION, entry_of, is_disk_graph
+from gssc.data.disk import DESCRIPTION, FORMAT, VERSION, digest_of, entry_of, is_disk_graph
 from gssc.data.edge_sort import BUCKETS, EdgeSort
 from gssc.data.labels import clean_index, refuse_overlap
 from gssc.data.sources import NodeFacts, Source
@@ -196,7 +196,7 @@ class Build:
             "cleaning": cleaning,
             "files": files,
         }
-        write_json(self.work / DESCRIPTION, about)
+        write_json(self.work / DESCRIPTION, {**about, "digest": digest_of(about)})
         return about
 
     def save(self, **changes: Any) -> None:

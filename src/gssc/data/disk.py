@@ -16,8 +16,10 @@ checked on request, since that reads everything.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from gssc.data.checks import Cleaning
+from gssc.deploy import Rows
 from gssc.errors import GsscError
 from gssc.files import read_json, sha256
 from gssc.graph import Graph
@@ -33,6 +36,7 @@ DESCRIPTION = "graph.json"
 FORMAT, VERSION = "gssc-graph", 1
 MAPPED = ("features", "edges", "labels", "edge_weight", "node_ids")
 PARTS = ("train", "val", "test")
+ROWS_AT_A_TIME = 16_384
 
 
 def is_disk_graph(path: str | PathLike[str]) -> bool:
@@ -50,6 +54,10 @@ def describe(folder: str | PathLike[str]) -> dict[str, Any]:
         raise GsscError(f"{folder / DESCRIPTION} does not describe a graph; build it again")
     if about.get("version") != VERSION:
         raise GsscError(f"{folder} has version {about.get('version')} of the format, this gssc reads {VERSION}")
+    if about.pop("digest", None) != digest_of(about):
+        raise GsscError(
+            f"{folder / DESCRIPTION} is damaged: its digest differs; copy it again or build the graph again"
+        )
     for name, entry in about["files"].items():
         path = folder / name
         if not path.is_file():
@@ -60,6 +68,11 @@ def describe(folder: str | PathLike[str]) -> dict[str, Any]:
                 "copy it again or build the graph again"
             )
     return about
+
+
+def digest_of(about: dict[str, Any]) -> str:
+    """SHA-256 of what graph.json holds beside it."""
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 def check_digests(folder: str | PathLike[str], on_file: Callable[[str], None] | None = None) -> None:
@@ -96,6 +109,28 @@ def open_graph(folder: str | PathLike[str], **changes: Any) -> Graph:
     return Graph(**{**fields, "_checked_features": features, "_checked_edges": edges, **changes})
 
 
+def row_blocks_of(
+    folder: str | PathLike[str], feature_names: Sequence[str] | None = None, width: int | None = None
+) -> Iterator[Rows]:
+    """The feature rows of a graph on disk with their ids, a block at a time, for a model that wants them so.
+
+    Args:
+        folder: of the graph.
+        feature_names: the columns a model wants; the graph's own must be the same if it has names.
+        width: how many features a model wants.
+    """
+    graph = open_graph(folder)
+    if width is not None and graph.num_features != width:
+        raise GsscError(f"{folder} has {graph.num_features} features per node, the model takes {width}")
+    if feature_names and graph.feature_names and list(feature_names) != list(graph.feature_names):
+        raise GsscError(f"{folder} has other feature names than the model was trained on: give it the same columns")
+    for start in range(0, graph.num_nodes, ROWS_AT_A_TIME):
+        part = slice(start, start + ROWS_AT_A_TIME)
+        ids = None if graph.node_ids is None else np.asarray(graph.node_ids[part])
+        yield Rows(np.asarray(graph.features[part], dtype=np.float32), ids)
+        release_pages(graph.features)
+
+
 def _open(path: Path, entry: dict[str, Any]) -> np.ndarray:
     mapped = path.stem in MAPPED and 0 not in entry["shape"]
     try:
@@ -125,7 +160,7 @@ def recorded_digest(array: Any) -> str | None:
     path = Path(array.filename)
     if not is_disk_graph(path.parent):
         return None
-    entry = read_json(path.parent / DESCRIPTION).get("files", {}).get(path.name, {})
+    entry = describe(path.parent)["files"].get(path.name, {})
     return entry["sha256"] if list(array.shape) == entry.get("shape") else None
 
 

@@ -93,7 +93,12 @@ def import_tables(
                 f"{node_table.path} has no feature column beside {sorted(filter(None, taken))}: add numbers, or make "
                 "features from the edges (features_from='structure', --features-from structure)"
             )
-        features = node_table.numbers([node_table.existing(column) for column in feature_columns])
+        try:
+            features = node_table.numbers([node_table.existing(column) for column in feature_columns])
+        except GsscError as error:
+            if label_columns or "is not a number" not in str(error):
+                raise
+            raise GsscError(f"{error}; if it holds the classes, name it (label_column, --label)") from None
     ids, row_of = (None, {}) if id_column is None else _node_ids(node_table, id_column)
     labels, class_names = _labels(node_table, label_columns, multilabel=not isinstance(label_column, str | None))
     if split_column is not None and split is None:

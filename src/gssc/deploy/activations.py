@@ -43,7 +43,7 @@ def activate(hidden: np.ndarray, name: str, spare: np.ndarray) -> None:
 
 
 def erf(x: Any) -> Any:
-    """The error function, to 1.5e-7.
+    """Return the error function, to 1.5e-7.
 
     >>> [round(float(value), 6) for value in erf(np.array([-1.0, 0.0, 0.5, 9.0]))]
     [-0.842701, 0.0, 0.5205, 1.0]

@@ -58,7 +58,7 @@ class Layer(NamedTuple):
     """A linear map, with its weight [in, out] the way round that sparse products need and dense ones do not mind.
 
     Where a few columns more make the number of outputs a multiple of eight, ``weight`` has them, all zero: seven
-    outputs take nearly twice as long as eight. ``bias`` tells the true number.
+    outputs take nearly twice as long as eight. ``bias`` has the true number.
     """
 
     weight: np.ndarray
@@ -147,7 +147,7 @@ def _one_row(
 def in_double(model: DeployedModel, rows: Any, depth: int) -> np.ndarray:
     """Rows, dense or CSR, through the first ``depth`` layers of a model in double precision.
 
-    A row then has the same result, to the last digits anyone looks at, alone and among others.
+    A row then has the same result, up to negligible rounding, alone and among others.
     """
     layers = [Layer.of(weight.astype(np.float64), bias.astype(np.float64)) for weight, bias in model.layers[:depth]]
     return forward(rows, layers, model.activation, model.normalize == "row", depth < len(model.layers))
@@ -163,7 +163,7 @@ def _affine(block: Block, layer: Layer, out: np.ndarray) -> np.ndarray:
 
 
 def _sparse_affine(block: SparseBlock, layer: Layer) -> np.ndarray:
-    """``block @ weight + bias``; whatever stands in the columns that pad the weight means nothing.
+    """``block @ weight + bias``; columns that pad the weight are undefined.
 
     Where torch happens to be imported, its ``embedding_bag`` is the quicker product: it took 0.9 ms where the CSR
     products of SciPy and torch took 2.3 and 2.0 (Cora's size, 256 columns, one thread). SciPy's own product spends a
@@ -191,7 +191,7 @@ def _sparse_affine(block: SparseBlock, layer: Layer) -> np.ndarray:
 def _embedding_bag(block: SparseBlock, weight: np.ndarray) -> np.ndarray:
     import torch
 
-    # torch warns about arrays it must not write to (a memory map, say); only these are copied.
+    # torch warns about arrays it must not write to (such as a memory map); only these are copied.
     arrays = (block.indices, weight, block.indptr, block.data)
     indices, table, offsets, data = (torch.from_numpy(a if a.flags.writeable else a.copy()) for a in arrays)
     with torch.inference_mode():
@@ -219,7 +219,7 @@ class _Scratch(threading.local):
         self.arrays: dict[tuple[int | str, Any], np.ndarray] = {}
 
     def array(self, name: int | str, rows: int, width: int, dtype: Any) -> np.ndarray:
-        """The array of this name and precision with this shape; whatever was in it is still there."""
+        """Return the array of this name and precision with this shape; its content is undefined."""
         flat = self.arrays.get((name, dtype))
         if flat is None or flat.size < rows * width:
             flat = self.arrays[name, dtype] = np.empty(rows * width, dtype=dtype)
@@ -230,7 +230,7 @@ _scratch = _Scratch()
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether ``x`` is a SciPy matrix; whoever holds one has imported SciPy, and nobody else must for this."""
+    """Return whether ``x`` is a SciPy matrix; it does not import SciPy, since the caller has."""
     return hasattr(x, "tocsr")
 
 
@@ -244,13 +244,13 @@ def _sparse_block(x: Any, start: int, stop: int, normalize: bool, dtype: Any) ->
 
 
 def _dense_sums(rows: np.ndarray) -> np.ndarray:
-    """The sum of the absolute values of each row, in double precision where single has no room for one."""
+    """Return the sum of the absolute values of each row, in double precision where single has no room for one."""
     sums = np.abs(rows).sum(axis=1)
     return sums if np.isfinite(sums).all() else np.abs(rows).sum(axis=1, dtype=np.float64)
 
 
 def _sparse_sums(data: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """The same of sparse rows."""
+    """Return the same of sparse rows."""
     filled, sizes = indptr[1:] > indptr[:-1], np.abs(data)
     starts = indptr[:-1] if filled.all() else indptr[:-1][filled]  # reduceat would misread empty rows
     found = np.add.reduceat(sizes, starts)
@@ -279,7 +279,7 @@ def softmax_of_one(scores: np.ndarray) -> np.ndarray:
 
 
 def within(values: np.ndarray, limit: float) -> bool:
-    """Whether every value is nearer to zero than this; NaN is not."""
+    """Return whether every value is nearer to zero than this; NaN is not."""
     return not len(values) or bool(values[values.argmin()] > -limit and values[values.argmax()] < limit)
 
 

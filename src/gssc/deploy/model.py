@@ -1,4 +1,4 @@
-"""The trained model as a plain MLP: a feature row in, class probabilities out, no graph anywhere."""
+"""The trained model as a plain MLP: it takes a feature row and returns class probabilities, without a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gssc.errors import GsscError
 
 @dataclass(eq=False)
 class DeployedModel:
-    """A trained classifier that needs one feature row a prediction and nothing else.
+    """A trained classifier that needs one feature row per prediction and nothing else.
 
     Batch norm is folded into the linear maps, so whole-graph prediction costs its matrix products and little
     more. Works with NumPy alone; sparse rows need SciPy, or torch, which is faster, where that happens to be imported.
@@ -83,7 +83,7 @@ class DeployedModel:
         return scores
 
     def embed(self, x: Any) -> np.ndarray:
-        """The last hidden layer after its activation, float32 [rows, width]."""
+        """Return the last hidden layer after its activation, float32 [rows, width]."""
         if len(self.layers) == 1:
             raise GsscError("the model is a single linear map: it has no hidden layer to embed with")
         hidden = self._forward(x, len(self.layers) - 1)
@@ -100,7 +100,7 @@ class DeployedModel:
         return _softmax(scores) if self.task == "multiclass" else _sigmoid(scores)
 
     def predict(self, x: Any) -> np.ndarray:
-        """Number of the likeliest class, int64 [rows]; for multi-label targets 0 or 1 a task, int64 [rows, tasks]."""
+        """Number of the likeliest class, int64 [rows]; for multi-label targets 0 or 1 per task, int64 [rows, tasks]."""
         scores = self.logits(x)
         return scores.argmax(axis=1) if self.task == "multiclass" else (scores >= 0).astype(np.int64)
 

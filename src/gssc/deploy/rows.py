@@ -45,7 +45,7 @@ def read_rows(
     id_name: str | None = None,
     decimal: str = ".",
 ) -> Rows:
-    """Read feature rows, or raise a :class:`GsscError` that says where the file is wrong.
+    """Read feature rows, or raise a :class:`GsscError` that names the place of the error.
 
     Args:
         path: ``.npz`` (``x``, or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``, or what
@@ -53,8 +53,8 @@ def read_rows(
             ``.parquet`` or ``.pq``.
         feature_names: the columns a model wants. A table with named columns gives these, in this order, and must
             have them all; without this argument every column but an id, a label or a split is a feature.
-        width: how many features a model wants, if it does not know their names.
-        id_name: column of the ids of a table; by default one called id, node_id or node, else, if the model knows its
+        width: number of features of a model without feature names.
+        id_name: column of the ids of a table; by default one called id, node_id or node, else, if the model names its
             features by name, a first column that is none of them: the column that ``gssc data import`` would take.
         decimal: what marks decimals in text tables, a point or a comma.
     """
@@ -74,7 +74,7 @@ def row_blocks(
     id_name: str | None = None,
     decimal: str = ".",
 ) -> Iterator[Rows]:
-    """The rows of :func:`read_rows` a block at a time, so that a table need not fit into memory.
+    """Yield the rows of :func:`read_rows` a block at a time, so that a table need not fit into memory.
 
     A path of ``-`` is a text table on standard input, whose rows come as they arrive.
     """
@@ -110,7 +110,7 @@ def _refuse_id_name(path: Path, id_name: str | None) -> None:
 
 
 def _kind(path: Path) -> str:
-    """How the name of a file that can be read ends; "" for standard input."""
+    """Return how the name of a file that can be read ends; "" for standard input."""
     if str(path) == STREAM:
         return ""
     kind = ending(path)
@@ -128,7 +128,7 @@ def _texts(names: Sequence[str] | None) -> list[str] | None:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Make one sentence of what NumPy, zipfile and the system raise over a file."""
+    """Return one sentence for an error of NumPy, zipfile or the system about a file."""
     try:
         yield
     except OSError as error:
@@ -140,7 +140,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _array(path: Path, wanted: list[str] | None, width: int | None) -> Rows:
-    """The rows of ``.npz`` or ``.npy``, the latter left on disk."""
+    """Return the rows of ``.npz`` or ``.npy``, the latter left on disk."""
     if ending(path) == ".npz":
         rows = _in_order(_read_npz(path), wanted)
     else:
@@ -192,7 +192,7 @@ def _decoded(texts: np.ndarray, what: str) -> np.ndarray:
 
 
 def _in_order(rows: Rows, wanted: list[str] | None) -> Rows:
-    """The columns that are wanted, if both sides have names."""
+    """Return the columns that are wanted, if both sides have names."""
     if wanted is None or rows.feature_names is None or rows.feature_names == wanted or rows.features.ndim != 2:
         return rows
     if len(rows.feature_names) != rows.features.shape[1]:

@@ -2,7 +2,7 @@
 
 ``model.json`` holds the SHA-256 of ``model.safetensors`` and, under ``digest``, one over its own other content.
 The weights are written first, so a save that is cut short leaves a folder that does not load rather than one that
-loads half of each. Digests catch damage and careless edits; they are no signature against someone who can also
+loads half of each. Digests catch damage and careless edits; they are not a signature against someone who can also
 recompute them.
 """
 
@@ -72,7 +72,7 @@ def save(model: DeployedModel, folder: Path) -> None:
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """The arguments of a :class:`DeployedModel`, checked against the digests."""
+    """Return the arguments of a :class:`DeployedModel`, checked against the digests."""
     description = _read_description(folder / DESCRIPTION)
     content = _of_model(folder, read_bytes, WEIGHTS)
     if hashlib.sha256(content).hexdigest() != description["weights_sha256"]:
@@ -116,7 +116,7 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _usable(name: str, value: Any) -> bool:
-    """Whether the items of a list, or the size of a number, are what the field needs."""
+    """Return whether the items of a list, or the size of a number, are what the field needs."""
     if name == "widths":
         return len(value) >= 2 and all(type(width) is int and width > 0 for width in value)
     if name == "temperature":
@@ -125,7 +125,7 @@ def _usable(name: str, value: Any) -> bool:
 
 
 def _of_model(folder: Path, read: Callable[[Path], T], name: str) -> T:
-    """What ``read`` makes of a file of the model folder, or an error that tells a folder of another kind."""
+    """Return what ``read`` returns for a file of the model folder, or an error if the folder is of another kind."""
     try:
         return read(folder / name)
     except FileNotFoundError:

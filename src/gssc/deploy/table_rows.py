@@ -1,4 +1,4 @@
-"""Feature rows from text tables and Parquet, a block at a time: what `gssc predict` and `gssc serve` read alike."""
+"""Feature rows from text tables and Parquet, a block at a time, for `gssc predict` and `gssc serve`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class TableLimits:
-    """Bounds of a table from a stranger.
+    """Bounds of a table from an untrusted source.
 
     Args:
         max_rows: rows; half as many blank lines may be among them.
@@ -99,7 +99,7 @@ def text_blocks(
     limits: TableLimits | None = None,
     id_name: str | None = None,
 ) -> Iterator[Rows]:
-    """The rows of a text table.
+    """Yield the rows of a text table.
 
     Args:
         path: what to call the table in an error.
@@ -138,7 +138,7 @@ def text_blocks(
 
 
 def _are_names(cells: Sequence[str], wanted: Sequence[str] | None) -> bool:
-    """Whether the features a model wants are all in a first line, even if they are called 7 and 8."""
+    """Return whether the features a model wants are all in a first line, even if they are called 7 and 8."""
     return bool(wanted) and {name.strip() for name in wanted or ()} <= {cell.strip() for cell in cells}
 
 
@@ -170,7 +170,7 @@ def parquet_blocks(
     id_name: str | None = None,
     **options: Any,
 ) -> Iterator[Rows]:
-    """The rows of a Parquet table.
+    """Yield the rows of a Parquet table.
 
     Args:
         path: what to call the table in an error.
@@ -224,7 +224,7 @@ def _check_types(path: Path, schema: Any, names: list[str], id_name: str | None)
 
 
 def _numbers(path: Path, batch: Any, names: list[str], start: int) -> np.ndarray:
-    """The features of a batch, float32; ``start`` rows came before it."""
+    """Return the features of a batch, float32; ``start`` rows came before it."""
     import pyarrow as pa
 
     features = np.empty((batch.num_rows, len(names)), dtype=np.float32)
@@ -270,7 +270,7 @@ def block_rows(width: int) -> int:
 def chosen_columns(
     path: Path, header: Sequence[str], wanted: Sequence[str] | None, width: int | None, id_name: str | None = None
 ) -> list[int]:
-    """Which columns of a table are features; refuses a table that has not as many as a model wants."""
+    """Return which columns of a table are features; refuses a table that has not as many as a model wants."""
     try:
         columns = feature_columns(header, wanted, id_name)
     except ValueError as error:
@@ -281,7 +281,7 @@ def chosen_columns(
 
 
 def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name: str | None = None) -> list[int]:
-    """Which columns of a table are features: the wanted ones, or all that are not known to be something else.
+    """Return which columns of a table are features: the wanted ones, or all that are not known to be something else.
 
     >>> feature_columns(["id", "b", "a", "label"], ["a", "b"])
     [2, 1]
@@ -291,7 +291,7 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name
     if wanted is None:
         known = {*ID_COLUMNS, *OTHER_COLUMNS}
         return [index for index, name in enumerate(header) if name.lower() not in known and name != id_name]
-    # Readers of text tables take the blanks off names, and whoever fitted a model may have left them on.
+    # Readers of text tables strip blanks from names, and the model may have been fitted with them.
     place = {name.strip(): index for index, name in enumerate(header)} | {
         name: index for index, name in enumerate(header)
     }
@@ -304,7 +304,7 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name
 
 
 def find_id_column(header: Sequence[str], wanted: Sequence[str] | None = None, given: str | None = None) -> int | None:
-    """Which column of a table holds the ids, if any: the one that `gssc data import` would take.
+    """Return which column of a table holds the ids, if any: the one that `gssc data import` would take.
 
     That is the column the user names, else one with a usual name (an unnamed one only if nothing else does), else the
     first, where it is known to be no feature, label or split.

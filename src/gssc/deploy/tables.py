@@ -72,7 +72,7 @@ class CsvOutput:
         self.file, self.model, self.rows = file, model, 0
 
     def write(self, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
-        """Write some rows, the first time with a header, and let whoever reads a pipe have them."""
+        """Write some rows, the first time with a header, and flush them for the reader of a pipe."""
         writer = csv.writer(self.file, lineterminator="\n" if self.file is sys.stdout else "\r\n")
         if self.rows == 0:
             writer.writerow(column_names(self.model, "row" if ids is None else "id"))
@@ -105,7 +105,7 @@ class Gathered:
 
 
 def predicted_names(model: DeployedModel, probabilities: np.ndarray) -> np.ndarray:
-    """Name of the predicted class of each row (of the predicted tasks, joined, if there are several)."""
+    """Return the name of the predicted class of each row (of the predicted tasks, joined, if there are several)."""
     # Objects: rows of the same class share its name, however long that is.
     names = np.array(model.class_names, dtype=object)
     if model.task == "multiclass":
@@ -114,12 +114,12 @@ def predicted_names(model: DeployedModel, probabilities: np.ndarray) -> np.ndarr
 
 
 def column_names(model: DeployedModel, key: str) -> list[str]:
-    """Names of the columns of csv and parquet."""
+    """Return the names of the columns of csv and parquet."""
     return [key, "prediction", *(f"probability_{name}" for name in model.class_names)]
 
 
 def safe_cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
+    """Return a cell that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
 
     >>> safe_cell("=1+1"), safe_cell("-3"), safe_cell("a=b"), safe_cell(7)
     ("'=1+1", '-3', 'a=b', 7)

@@ -102,7 +102,7 @@ class Cell:
         }
 
     def clean_graph(self) -> Graph:
-        """The data, without noise; generated data and drawn splits go by the seed."""
+        """Return the data, without noise; generated data and drawn splits go by the seed."""
         return self.source.load(self.setting)
 
     def run(self, typed: Settings) -> tuple[Result, dict[str, Any]]:
@@ -141,7 +141,7 @@ def cells(
     seeds: int = 5,
     max_epochs: int = 0,
 ) -> tuple[list[Cell], dict[tuple[str, str], str]]:
-    """The cross product, and the pairs of model and sparsifier that are impossible, each with the reason.
+    """Return the cross product, and the pairs of model and sparsifier that are impossible, each with the reason.
 
     ``graphs`` are files of your own, beside the data sets. Every name is checked before anything runs.
     """
@@ -177,7 +177,7 @@ def cells(
 
 
 def _own_graphs(graphs: Sequence[str]) -> list[tuple[str, str]]:
-    """The name each graph file has in a table, and its path; a file that cannot be used is refused."""
+    """Return the name each graph file has in a table, and its path; a file that cannot be used is refused."""
     found: dict[str, str] = {}
     for text in graphs:
         path, split = split_graph_option(text)
@@ -190,5 +190,5 @@ def _own_graphs(graphs: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def key_of(identity: dict[str, Any]) -> str:
-    """The digest that names a run in the store."""
+    """Return the digest that names a run in the store."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

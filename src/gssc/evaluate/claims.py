@@ -83,12 +83,12 @@ class Claims:
 
 
 def this_process() -> str:
-    """A name for this process: where it runs, its id, when it began."""
+    """Return a name for this process: where it runs, its id, when it began."""
     return f"{_machine()} {os.getpid()} {_began(os.getpid())}"
 
 
 def is_gone(process: str) -> bool:
-    """Whether a process has ended, as far as this machine can tell: of another machine's it cannot."""
+    """Return whether a process has ended, as far as this machine can detect; False for processes of other machines."""
     machine, number, began = process.rsplit(" ", 2)
     return machine == _machine() and began != "" and _began(int(number)) != began
 
@@ -103,7 +103,7 @@ def _machine() -> str:
 
 
 def _began(process: int) -> str:
-    """When a process began, in ticks since the machine booted; empty if it has ended or the system does not tell."""
+    """When a process began, in ticks since the machine booted; empty if it has ended or this is unknown."""
     with suppress(OSError, IndexError):
         # The name of the program, in brackets, may contain blanks.
         state, *fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -53,7 +53,7 @@ def _is_module(name: str) -> bool:
 
 
 def _imports(module: str) -> Iterator[str]:
-    """The modules of the package that one module imports, at its top or inside a function."""
+    """Yield the modules of the package that one module imports, at its top or inside a function."""
     for source, name in _statements(module, _path(module)).at_run_time:
         for imported in (source, f"{source}.{name}", _lazy_home(source, name)):
             if imported and _is_module(imported) and not imported.endswith(".registry"):
@@ -61,7 +61,7 @@ def _imports(module: str) -> Iterator[str]:
 
 
 def _lazy_home(package: str, name: str) -> str | None:
-    """The module a package takes ``name`` from on first use: it names it again for the type checker."""
+    """Return the module a package takes ``name`` from on first use: it names it again for the type checker."""
     if not _is_module(package):
         return None
     for_types = _statements(package, _path(package)).for_types
@@ -103,7 +103,7 @@ def _tree(path: Path) -> ast.Module:
 
 @cache
 def _meaning(path: Path) -> str:
-    """A digest of the code as a syntax tree, stripped of docstrings and annotations."""
+    """Return a digest of the code as a syntax tree, stripped of docstrings and annotations."""
     tree = _tree(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):

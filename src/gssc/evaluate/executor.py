@@ -28,7 +28,7 @@ class Executor(Protocol):
     """Runs jobs somewhere and hands them back as they end, in any order."""
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
-        """Run every job; ``on_start`` hears of each as it begins. Jobs are taken one by one, as room frees up."""
+        """Run every job; ``on_start`` is called with each as it begins. Jobs are taken one by one, as room frees up."""
         ...
 
 
@@ -110,7 +110,7 @@ class _Worker:
             self.connection.send(job)
 
     def collect(self) -> Finished | None:
-        """The job's end, if it has come."""
+        """Return the job's end, if it has come."""
         job = self.job
         try:
             if not self.connection.poll():
@@ -159,7 +159,7 @@ def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
 
 
 def _die_with_parent() -> None:
-    """A sweep that is killed leaves nobody behind who goes on computing for it."""
+    """End this process when the sweep that started it is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

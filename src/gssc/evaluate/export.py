@@ -49,7 +49,7 @@ def _markdown(path: Path, rows: Rows, against: str | None) -> str:
 
 
 def markdown(table: ResultTable) -> str:
-    """The table as Markdown, caption below."""
+    """Return the table as Markdown, caption below."""
     lines = [_row(["method", *table.headings]), _row(["---", *["---:"] * len(table.headings)])]
     lines += [_row([method, *cells]) for method, cells in table.texts(bold=("**", "**"), second=("*", "*"))]
     return "\n".join([*lines, "", table.caption, ""])

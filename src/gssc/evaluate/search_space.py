@@ -39,7 +39,7 @@ class Dimension:
     whole: bool = False
 
     def suggest(self, trial: Any) -> Any:
-        """The value an Optuna trial proposes."""
+        """Return the value an Optuna trial proposes."""
         if self.choices:
             return trial.suggest_categorical(self.setting, self.choices)
         if self.whole:
@@ -73,7 +73,7 @@ def parse_dimension(text: str, base: RunConfig) -> Dimension:
 
 
 def _current(setting: str, base: RunConfig) -> Any:
-    """The value of a setting as it stands; refuses what is no setting or must not be searched."""
+    """Return the value of a setting as it stands; refuses what is no setting or must not be searched."""
     section, _, name = setting.partition(".")
     settings = base.to_dict()
     if section in NOT_SEARCHED or setting in NOT_SEARCHED:
@@ -98,7 +98,7 @@ def _range(text: str, setting: str, found: re.Match[str], whole: bool) -> Dimens
 
 
 def _value(choice: str, current: Any) -> Any:
-    """A choice as YAML reads it, with 1e-3, which YAML takes for text, as the number it is."""
+    """Return a choice as YAML reads it, with 1e-3, which YAML takes for text, as the number it is."""
     value = yaml.safe_load(choice)
     if isinstance(current, float) and not isinstance(value, bool):
         try:
@@ -109,7 +109,7 @@ def _value(choice: str, current: Any) -> Any:
 
 
 def with_settings(base: RunConfig, chosen: Settings) -> RunConfig:
-    """The settings of ``base`` with others for those that are named in full, ``{"train.lr": 0.01}``."""
+    """Return the settings of ``base`` with others for those that are named in full, ``{"train.lr": 0.01}``."""
     layers = []
     for setting, value in chosen.items():
         section, _, name = setting.partition(".")

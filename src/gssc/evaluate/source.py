@@ -25,7 +25,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What recipes know it by."""
+        """The name by which recipes refer to it."""
         ...
 
     @property
@@ -121,7 +121,7 @@ class OwnGraph:
 
     @property
     def name(self) -> str:
-        """The name of the file: with its ending it is nobody's recipe."""
+        """The name of the file: with its suffix, so that no recipe matches it."""
         return Path(self.path).name
 
     @property
@@ -152,7 +152,7 @@ class OwnGraph:
 
 @lru_cache
 def _digest(path: str, size: int, changed: int) -> str:
-    """The SHA-256 of a file; size and time of change make it a new one."""
+    """Return the SHA-256 of a file; size and time of change make it a new one."""
     return sha256(path)
 
 

@@ -1,4 +1,4 @@
-"""What may be said of results over seeds: spread, paired differences, ranks, and which cell is really ahead.
+"""Statistics of results over seeds: spread, paired differences, ranks, and which leads are significant.
 
 Scores of one method on one data set are a mapping from seed (or split) to score; a score of None or NaN is one that is
 missing. A table is a mapping from method to column (data set) to such scores. Two methods are compared on the seeds
@@ -45,7 +45,7 @@ class PairedDifference(NamedTuple):
     """Mean of (method - reference) over the n seeds both have, its confidence interval, and p of the paired t-test.
 
     `low`, `high` and `p` are None when fewer than two seeds are common, and when every seed gives the same difference:
-    then nothing varies from which to tell chance.
+    then there is no variation to estimate chance from.
     """
 
     mean: float | None
@@ -197,7 +197,7 @@ def mark(table: Table, higher_is_better: bool = True, level: float = LEVEL) -> M
 
 
 def _leads(cells: Mapping[str, Scores], ranked: list[str], sign: int, level: float) -> bool:
-    """Whether the first of these methods is shown to be ahead of all the others."""
+    """Return whether the first of these methods is shown to be ahead of all the others."""
     if len(ranked) < 2:
         return False
     p_values = []

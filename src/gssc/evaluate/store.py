@@ -137,7 +137,7 @@ class Store:
         return tuple(row) if row else None
 
     def statuses(self) -> dict[str, tuple[str, str]]:
-        """The :meth:`status` of every run in the store."""
+        """Return the :meth:`status` of every run in the store."""
         with self._open() as connection:
             rows = connection.execute("SELECT key, status, finished_at FROM runs")
             return {key: (status, finished) for key, status, finished in rows}
@@ -165,7 +165,7 @@ def _columns(connection: sqlite3.Connection) -> set[str]:
 
 
 def _damage(row: dict[str, Any]) -> str | None:
-    """What is wrong with a row, if anything: SQLite keeps whatever somebody puts into a column."""
+    """Return what is wrong with a row, if anything: SQLite accepts any value in any column."""
     types: dict[str, Any] = {"TEXT": str, "INTEGER": int, "REAL": (int, float)}
     for name, declared in COLUMNS.items():
         value: Any = row[name]

@@ -85,7 +85,7 @@ class ResultTable:
 
 
 def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> ResultTable:
-    """The finished runs among these rows as a table."""
+    """Return the finished runs among these rows as a table."""
     scores: dict[str, dict[str, Scores]] = {}
     finished = sorted(latest([row for row in rows if row["status"] == "done"]), key=_place)
     with_sparsifier = {row["sparsifier"] for row in finished} != {"none"}
@@ -110,7 +110,7 @@ def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    """The order of the registries, clean and transductive first."""
+    """Return the order of the registries, clean and transductive first."""
     dataset = row["dataset"].partition(":")[0]
     names = ((dataset, DATASETS), (row["setting"], SETTINGS), (row["model"], MODELS), (row["sparsifier"], SPARSIFIERS))
     place = [list(known).index(name) if name in known else len(known) for name, known in names]
@@ -124,7 +124,7 @@ def method_name(row: dict[str, Any], with_sparsifier: bool = True) -> str:
 
 
 def column_name(row: dict[str, Any]) -> str:
-    """The data set, with the setting and the noise where they are not the plain ones."""
+    """Return the data set, with the setting and the noise where they are not the plain ones."""
     parts = [row["dataset"]]
     if row["setting"] != "transductive":
         parts.append(row["setting"])

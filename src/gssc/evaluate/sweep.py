@@ -96,12 +96,12 @@ class Sweep:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _claimed(self, left: dict[str, Job], claims: Claims, listener: Listener) -> Iterator[Job]:
-        """The jobs nobody else works on, one by one and one per training; what others have finished is left out."""
+        """The jobs that no other process works on, one by one and one per training; finished ones are left out."""
         begun: set[str] = set()
         for job in list(left.values()):
             if job.key not in left or job.training in begun or not claims.take(job.training):
                 continue
-            # Looked at under the claim: nobody can finish it from here on.
+            # Checked under the claim: no other process can finish it from here on.
             found = self.store.status(job.key)
             if found is not None and found != self._known.get(job.key):
                 claims.release(job.training)
@@ -126,7 +126,7 @@ class Listener(Protocol):
 
 
 class Silence:
-    """Does nothing about what it hears."""
+    """A listener that does nothing."""
 
     def started(self, job: Job) -> None: ...
 
@@ -139,6 +139,9 @@ def run_job(job: Job) -> dict[str, Any]:
     """What a worker does: one run, measured."""
     import torch
 
+    from gssc.train.optimize import without_compiler
+
+    without_compiler()
     torch.set_num_threads(1)
     _forget_peak_memory()
     result, noise = job.cell.run(job.typed)
@@ -151,7 +154,7 @@ def run_job(job: Job) -> dict[str, Any]:
 
 
 def row_of(job: Job, result: dict[str, Any] | None, error: str | None) -> dict[str, Any]:
-    """A row of the store."""
+    """Return a row of the store."""
     from gssc.versions import versions
 
     identity = job.identity

@@ -45,7 +45,7 @@ class Tuning:
 
     Args:
         folder: where the study and the recipe are kept.
-        settings: settings around which the search goes on, ``data`` among them.
+        settings: settings that the search starts from, including ``data``.
         space: what is searched.
         seeds: trainings per trial; the trial's value is their mean.
         data_root: where data files are.
@@ -65,7 +65,7 @@ class Tuning:
         return parse_config(self.settings)
 
     def graph(self) -> Graph:
-        """The graph without its test labels: nothing in here ever has the others."""
+        """Return the graph without its test labels: nothing in here ever has the others."""
         return _blind_graph(json.dumps(self.settings["data"], sort_keys=True), self.data_root)
 
 
@@ -97,7 +97,7 @@ def _quiet() -> Iterator[Any]:
 
 
 def open_study(tuning: Tuning) -> Any:
-    """The study in the folder, created if there is none; refuses one that searches something else."""
+    """Return the study in the folder, created if there is none; refuses one that searches something else."""
     folder = Path(tuning.folder)
     about = {
         "settings": tuning.settings,

@@ -14,10 +14,12 @@ FOLDS = 5
 STEPS = 100
 
 
-def fit_correction(logs: np.ndarray, labels: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+def fit_correction(
+    logs: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None, start: np.ndarray | None = None
+) -> np.ndarray:
     r"""Return the affine map of log-probabilities that makes labels most likely, kept near the identity, [C, C + 1].
 
-    .. math:: \min_{W, b} \; -\sum_i \log \mathrm{softmax}(W \log p_i + b)_{y_i}
+    .. math:: \min_{W, b} \; -\sum_i w_i \log \mathrm{softmax}(W \log p_i + b)_{y_i}
         + \tfrac{\lambda}{2} \left( \lVert W - I \rVert^2 + \lVert b \rVert^2 \right)
 
     This is Dirichlet calibration (Kull et al. 2019). The vector b moves the shares of the classes, and W moves
@@ -26,9 +28,11 @@ def fit_correction(logs: np.ndarray, labels: np.ndarray, start: np.ndarray | Non
     Args:
         logs: log-probabilities of labelled nodes, [n, C].
         labels: their classes, [n].
+        weight: of each node, [n]; all one if left out. Their mean does not matter.
         start: a map to start from.
     """
     count, classes = logs.shape
+    weights = np.ones((count, 1)) if weight is None else (weight / weight.mean())[:, None]
     inputs = np.column_stack([logs, np.ones(count)]).astype(np.float64)
     identity = np.eye(classes, classes + 1)
     wanted = np.eye(classes)[labels]
@@ -37,8 +41,8 @@ def fit_correction(logs: np.ndarray, labels: np.ndarray, start: np.ndarray | Non
         moved = values.reshape(classes, classes + 1)
         likely = log_softmax(inputs @ moved.T, axis=1)
         away = moved - identity
-        slope = (np.exp(likely) - wanted).T @ inputs + PENALTY * away
-        return float(-(likely * wanted).sum() + PENALTY / 2 * (away**2).sum()), slope.ravel()
+        slope = (weights * (np.exp(likely) - wanted)).T @ inputs + PENALTY * away
+        return float(-(weights * likely * wanted).sum() + PENALTY / 2 * (away**2).sum()), slope.ravel()
 
     first = identity if start is None else start
     found = minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
@@ -51,7 +55,13 @@ def corrected(logs: np.ndarray, correction: np.ndarray) -> np.ndarray:
     return np.asarray(np.exp(log_softmax(moved, axis=1)), dtype=np.float32)
 
 
-def gain(logs: np.ndarray, labels: np.ndarray, usual: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+def gain(
+    logs: np.ndarray,
+    labels: np.ndarray,
+    usual: np.ndarray,
+    rng: np.random.Generator,
+    weight: np.ndarray | None = None,
+) -> tuple[float, float]:
     """Mean log-likelihood that a correction gains on labels it was not fitted to, and the standard error of that mean.
 
     Args:
@@ -59,14 +69,16 @@ def gain(logs: np.ndarray, labels: np.ndarray, usual: np.ndarray, rng: np.random
         labels: their classes, [n].
         usual: log-likelihood of each label without a correction, [n].
         rng: for the folds.
+        weight: of each node, [n]; all one if left out.
     """
+    weights = np.ones(len(labels)) if weight is None else weight / weight.mean()
     folds = rng.permutation(len(labels)) % FOLDS
-    start, likely = fit_correction(logs, labels), np.empty(len(labels))
+    start, likely = fit_correction(logs, labels, weights), np.empty(len(labels))
     for fold in range(FOLDS):
-        out = np.flatnonzero(folds == fold)
-        correction = fit_correction(np.delete(logs, out, axis=0), np.delete(labels, out), start)
+        out, rest = np.flatnonzero(folds == fold), folds != fold
+        correction = fit_correction(logs[rest], labels[rest], weights[rest], start)
         likely[out] = corrected(logs[out], correction)[np.arange(len(out)), labels[out]]
-    gains = np.log(likely + LEAST) - usual
+    gains = weights * (np.log(likely + LEAST) - usual)
     return float(gains.mean()), float(gains.std() / np.sqrt(len(labels)))
 
 

@@ -1,4 +1,4 @@
-"""The closed-form teachers and trees: who is asked, about which inputs, and how feature rows are scaled."""
+"""The teachers that need no epochs: which are fitted to which inputs, and how feature rows are scaled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import scipy.sparse as sp
 
 from gssc.features import FeatureTable, usual_normalization
 from gssc.graph import Features, Graph
-from gssc.learner.linear import MOST_LABELS, Fit, label_spreading, linear_teachers, representations, short_rows
+from gssc.learner.linear import (
+    MOST_LABELS,
+    Fit,
+    label_spreading,
+    linear_teachers,
+    representations,
+    short_rows,
+    spread_rows,
+)
 from gssc.learner.pool import Pool, Views, runner_up
 from gssc.learner.spreading import walk_matrix
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
@@ -18,27 +26,27 @@ from gssc.trust.labels import label_trust
 FEWEST_COUNTS = 32  # columns from which rows may be counts of something
 RESTARTS = (0.02, 0.1, 0.3)  # of label spreading: the greater, the nearer labels stay
 FEWEST_WRONG = 0.02  # estimated share of wrong labels from which teachers that weigh labels are asked
-FEW = 3  # opinions that are worth a variation: averaged over edges, runner-up
+FEW = 3  # best opinions that get variants: averages over edges, runner-up
 
 
 class Faculty:
-    """Asks teachers that need no epochs and adds their opinions to a pool.
+    """Fits teachers that need no epochs and adds their opinions to a pool.
 
     Args:
         graph: what training may see.
         keep: keep probability of each edge, [E].
         pool: where opinions go; its jury has the labels.
-        weighted: whether classes are weighed by the jury's class weights in the fits.
         seed: of trees and randomised decompositions.
     """
 
-    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, weighted: bool, seed: int):
+    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, seed: int):
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
-        self.weighted, self.seed = weighted, seed
-        self.label_weight, self.label_noise = np.ones(graph.num_nodes, np.float32), 0.0
+        self.seed = seed
+        self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
+        self.label_noise = 0.0  # estimated share of wrong training labels
 
     def choose_scaling(self, wanted: str) -> tuple[str, str]:
-        """How rows are scaled for students, and the reason.
+        """Return how rows are scaled for students, and the reason.
 
         ``auto`` takes the usual scaling for this kind of features, unless logistic regressions on the scaled rows are
         better with another one by more than a standard error.
@@ -61,14 +69,14 @@ class Faculty:
         return best, f"held-out score of linear models on rows: {compared}"
 
     def linear(self) -> Iterator[str]:
-        """Ask linear teachers on every representation; gives a name after each."""
+        """Fit linear teachers to every representation; yield a phase name after each."""
         rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
         for name, inputs in representations(self.graph, self.keep, rows):
             self.ask_linear(name, inputs)
             if name == judging_labels(self.graph):
-                self.weigh_labels(inputs)
+                weight = self.weigh_labels(inputs)
                 if self.label_noise > FEWEST_WRONG:
-                    self.ask_linear(f"{name}, labels weighed", inputs, self.label_weight)
+                    self.ask_linear(f"{name}, labels weighed", inputs, weight)
             yield "linear teachers"
         if self.graph.num_edges:
             walk = walk_matrix(self.graph.edges, self.keep, self.graph.num_nodes)
@@ -78,7 +86,7 @@ class Faculty:
                     label_spreading(walk, self.graph.num_classes, restart),
                     rows,
                 )
-        if not self.jury.cross_validates:  # else the labels in question would have to answer the question
+        if not self.jury.cross_validates:  # otherwise the labels that are doubted would also judge
             smooth = [name for name in self.pool.best(len(self.pool.opinions)) if " spread " in name]
             for name in smooth[:FEW]:
                 self.pool.add(f"runner-up of {name}", runner_up(self.pool.opinions[name]))
@@ -88,14 +96,25 @@ class Faculty:
         for kind, fit in linear_teachers(self.graph.num_classes).items():
             self.ask(f"{kind} on {name}", fit, inputs, label_weight)
 
-    def weigh_labels(self, inputs: np.ndarray) -> None:
-        """Set the weight of each training label by how far it is to be believed."""
+    def weigh_labels(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Weights of the training labels by how far each is to be believed, [N]; 1 for other nodes.
+
+        Args:
+            inputs: what labels are judged by, [N, d]; made anew if left out.
+        """
+        if self.label_weight is not None:
+            return self.label_weight
+        if inputs is None:
+            rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
+            inputs = spread_rows(rows, self.graph.edges, self.keep) if self.graph.num_edges else rows
         train, val, labels = self.graph.train, self.graph.val, self.jury.labels
         trust = label_trust(inputs[train], labels[train], inputs[val], labels[val], self.graph.num_classes, self.seed)
-        self.label_weight[train], self.label_noise = trust.keep, trust.noise_share
+        self.label_weight, self.label_noise = np.ones(self.graph.num_nodes, np.float32), trust.noise_share
+        self.label_weight[train] = trust.keep
+        return self.label_weight
 
     def trees(self, scaled: np.ndarray) -> Iterator[str]:
-        """Ask forests, boosted trees and, on dense rows, kernel regressions; gives a name after each.
+        """Fit forests, boosted trees and, on dense rows, kernel regressions; yield a phase name after each.
 
         Args:
             scaled: rows as students see them.
@@ -103,7 +122,7 @@ class Faculty:
         graph, labels = self.graph, len(self.graph.train)
         columns = row_columns(graph.features, self.seed)
         inputs = {"rows": columns}
-        if graph.num_edges and not self.jury.cross_validates:  # else every tree would be grown once per fold
+        if graph.num_edges and not self.jury.cross_validates:  # otherwise every tree would be grown once per fold
             inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
         for name, table in inputs.items():
             for kind, fit in tree_teachers(graph.num_classes, labels, self.seed, len(self.jury.views)).items():
@@ -115,13 +134,13 @@ class Faculty:
             yield "kernels"
 
     def spread_best(self) -> None:
-        """Add the best opinions that were formed without edges averaged over edges."""
+        """Add averages over edges of the best opinions that were formed without edges."""
         without = [name for name in self.pool.best(len(self.pool.opinions)) if not uses_edges(name)]
         for name in without[:FEW]:
             self.pool.add_spread(name)
 
     def graph_helps(self) -> tuple[bool, str]:
-        """Whether edges tell linear teachers something that rows do not, and the scores that it follows from."""
+        """Return whether edges improve linear teachers, and the scores that show it."""
         with_edges, without = -np.inf, -np.inf
         for name, views in self.pool.opinions.items():
             if name.startswith(("regression", "class means")):
@@ -147,7 +166,7 @@ class Faculty:
             if len(train) > MOST_LABELS:
                 train = np.random.default_rng([self.seed, 2]).choice(train, MOST_LABELS, replace=False)
             labels = self.jury.labels[train]
-            weight = self.jury.class_weight[labels] if self.weighted else None
+            weight = self.jury.label_weight(train) if self.jury.weighs else None
             if label_weight is not None:
                 weight = label_weight[train] * (1 if weight is None else weight)
             views += (fit(inputs, train, labels, weight),)
@@ -160,7 +179,7 @@ def judging_labels(graph: Graph) -> str:
 
 
 def uses_edges(name: str) -> bool:
-    """Whether the opinion of this name was formed with the help of edges."""
+    """Return whether the opinion of this name was formed with edges."""
     return " edges" in name or " structure" in name
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import softmax
 
 from gssc.extras import require
 from gssc.graph import Graph
@@ -62,12 +63,20 @@ def representations(graph: Graph, keep: np.ndarray, rows: np.ndarray) -> Iterato
     if keep.mean() < NEARLY_ALL:
         kinds["all"] = np.ones_like(keep)
     for kind, weights in kinds.items():
-        walk = walk_matrix(graph.edges, weights, graph.num_nodes)
-        yield f"rows spread over {kind} edges", unit_rows(spread(rows, walk))
-        around = walk_matrix(graph.edges, weights, graph.num_nodes, loops=False)
-        once = around @ rows
-        near, far = unit_rows(once), unit_rows(around @ once)
-        yield f"rows beside neighbours by {kind} edges", np.hstack([rows, near, far])
+        yield f"rows spread over {kind} edges", spread_rows(rows, graph.edges, weights)
+        yield f"rows beside neighbours by {kind} edges", neighbour_rows(rows, graph.edges, weights)
+
+
+def spread_rows(rows: np.ndarray, edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Rows averaged over the graph, of length one, [N, d]."""
+    return unit_rows(spread(rows, walk_matrix(edges, weights, len(rows))))
+
+
+def neighbour_rows(rows: np.ndarray, edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Rows beside the averages over neighbours and over their neighbours, [N, 3 d]."""
+    around = walk_matrix(edges, weights, len(rows), loops=False)
+    once = around @ rows
+    return np.hstack([rows, unit_rows(once), unit_rows(around @ once)])
 
 
 def linear_teachers(classes: int, means: bool = True) -> dict[str, Fit]:
@@ -101,24 +110,45 @@ def logistic_regression(
         penalty: C of scikit-learn, the inverse of the penalty.
         weight: of each training node, [n]; all one if left out.
     """
+    weights, bias = logistic_map(inputs[train], labels, classes, penalty, weight)
+    return np.asarray(softmax(inputs @ weights + bias, axis=1), dtype=np.float32)
+
+
+def logistic_map(
+    rows: np.ndarray, labels: np.ndarray, classes: int, penalty: float, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [d, C] and bias [C] of a logistic regression; a class without labels gets a bias of minus infinity.
+
+    Args:
+        rows: it is fitted to, [n, d].
+        labels: their classes, [n].
+        classes: number of classes C.
+        penalty: C of scikit-learn, the inverse of the penalty.
+        weight: of each row, [n]; all one if left out.
+    """
     linear_model = require("sklearn.linear_model", extra="data")
-    chosen = inputs[train]
     basis = None
-    if len(train) < chosen.shape[1]:
+    if len(rows) < rows.shape[1]:
         # The optimum lies in the span of the training rows: as many coordinates as labels give the same answer.
-        _, values, directions = np.linalg.svd(chosen.astype(np.float64), full_matrices=False)
+        _, values, directions = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
         basis = directions[values > 1e-6 * max(values[0], 1e-12)].T.astype(np.float32)
-        chosen = chosen @ basis
-    found = np.zeros((len(inputs), classes), dtype=np.float32)
+        rows = rows @ basis
     present = np.unique(labels)
-    if len(present) == 1 or not chosen.shape[1]:
-        found[:, present] = np.bincount(labels, minlength=classes)[present] / len(labels)
-        return found
+    bias = np.full(classes, -np.inf, dtype=np.float32)
+    width = len(basis) if basis is not None else rows.shape[1]
+    weights = np.zeros((width, classes), dtype=np.float32)
+    if len(present) == 1 or not rows.shape[1]:
+        bias[present] = np.log(np.bincount(labels, minlength=classes)[present] / len(labels))
+        return weights, bias
     model = linear_model.LogisticRegression(C=penalty, max_iter=100, tol=1e-3)
     with quiet():
-        model.fit(chosen, labels, sample_weight=weight)
-    found[:, model.classes_] = model.predict_proba(inputs if basis is None else inputs @ basis)
-    return found
+        model.fit(rows, labels, sample_weight=weight)
+    found, constants = model.coef_, model.intercept_
+    if len(present) == 2:  # one column for the odds of the second class
+        found, constants = np.concatenate([np.zeros_like(found), found]), np.concatenate([[0.0], constants])
+    weights[:, present] = found.T if basis is None else basis @ found.T
+    bias[present] = constants
+    return weights, bias
 
 
 def _class_means(classes: int) -> Fit:

@@ -18,7 +18,7 @@ STEPS_PER_EPOCH = 10  # of a student in a run that is cut to a number of epochs
 
 @dataclass
 class TeachersConfig:
-    """Whose opinions the student learns from.
+    """Teachers, whose opinions the student learns from.
 
     Args:
         linear: closed-form teachers on rows, spread rows, and own and neighbours' rows.
@@ -37,7 +37,7 @@ class TeachersConfig:
     linear: bool = True
     trees: bool = True
     pairs: Literal["auto", "always", "never"] = "auto"
-    pair_epochs: int = setting(50, low=1)
+    pair_epochs: int = setting(10, low=1)
     pair_batches: int = setting(20, low=1)
     correction: Literal["auto", "never"] = "auto"
     models: str = ""
@@ -47,7 +47,7 @@ class TeachersConfig:
 
 @dataclass
 class LearnerTrainConfig:
-    """What every training has.
+    """Training.
 
     Args:
         normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,

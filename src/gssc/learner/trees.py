@@ -109,12 +109,15 @@ def _unweighted(make: Any, classes: int) -> Fit:
 
 def _fit(make: Any, classes: int) -> Fit:
     def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+        found = np.zeros((len(inputs), classes), dtype=np.float32)
+        known = np.unique(labels)
+        if len(known) == 1:  # there is nothing to learn, and not every model of scikit-learn takes it
+            found[:, known] = 1.0
+            return found
         model = make()
         with quiet():
             model.fit(inputs[train], labels, sample_weight=weight)
-            likely = model.predict_proba(inputs)
-        found = np.zeros((len(inputs), classes), dtype=np.float32)
-        found[:, model.classes_] = likely
+            found[:, model.classes_] = model.predict_proba(inputs)
         return found
 
     return fit

@@ -10,9 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.features import RowLinear, Rows
+from gssc.features import RowLinear, Rows, rows_of
 from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded
-from gssc.models.row_batch import rows_of
 
 
 class GLNN(NodeModel):

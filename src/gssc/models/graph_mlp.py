@@ -12,10 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.deploy.activations import STANDARDIZE_EPS
-from gssc.features import RowLinear, Rows
+from gssc.features import RowLinear, Rows, rows_of
 from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded
 from gssc.models.recent import Recent
-from gssc.models.row_batch import rows_of
 
 _adjacencies: Recent[sp.csr_matrix] = Recent(2)
 

@@ -39,7 +39,7 @@ class LabelSpreading:
         """Settings of label spreading.
 
         Args:
-            name: of the model.
+            name: name of the model.
             alpha: share of what neighbours say, below 1; 0 chooses one by the validation score.
             max_iter: at most this many rounds.
         """

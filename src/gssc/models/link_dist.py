@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.features import RowLinear, Rows
+from gssc.features import RowLinear, Rows, rows_of
 from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded, folded_norm
 from gssc.models.blocks import dropout_mask
-from gssc.models.row_batch import rows_of
 
 
 def _recipe(epochs: int) -> Recipe:

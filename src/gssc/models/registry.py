@@ -39,6 +39,8 @@ class ModelEntry(NamedTuple):
         return self.training.partition(":")[0]
 
 
+CLOSED_FORM = "gssc.learner.closed_form:ClosedFormTraining"
+
 MODELS = {
     "gssc": ModelEntry(
         "student",
@@ -108,6 +110,16 @@ MODELS = {
         "labels alone, spread over edges (scikit-learn)",
         "Zhou et al. 2004",
         "gssc.train.spread:SpreadTraining",
+    ),
+    "linear_rows": ModelEntry("closed_form", "LinearRows", "logistic regression on feature rows", "-", CLOSED_FORM),
+    "linear_spread": ModelEntry(
+        "closed_form", "LinearSpread", "logistic regression on rows averaged over edges", "-", CLOSED_FORM
+    ),
+    "linear_both": ModelEntry(
+        "closed_form", "LinearBoth", "logistic regression on own and neighbours' rows", "-", CLOSED_FORM
+    ),
+    "ridge_student": ModelEntry(
+        "closed_form", "RidgeStudent", "a linear map of rows, taught by the best of these three", "-", CLOSED_FORM
     ),
 }
 

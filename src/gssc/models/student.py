@@ -23,7 +23,7 @@ class GsscSettings:
     """The student, the MLP that is deployed.
 
     Args:
-        name: of the model.
+        name: name of the model.
         hidden: width of every hidden layer.
         layers: number of hidden layers; 0 decides by the data: one for wide rows, two for narrow ones.
         steps: gradient steps of each student; 0 decides by the data.

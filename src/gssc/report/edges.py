@@ -1,4 +1,4 @@
-"""Whether the sparsifier tells edges within a class from edges between classes."""
+"""Keep probability of edges within a class and between classes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One input file to part files: streamed in bounded memory, each part whole or not there, resumable row by row.
 
 A part records in its own footer which rows of which file it holds, so that what is done can be read off the parts
-alone: after a kill, a file goes on behind the last whole part of it.
+alone: after a crash, a file is continued after its last whole part.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FileJob:
     rows_per_part: int = ROWS_PER_PART
 
     def part(self, number: int) -> Path:
-        """The path of a part; in the order of their names, parts have the order of the rows."""
+        """Return the path of a part; in the order of their names, parts have the order of the rows."""
         return Path(self.out) / f"part-{self.number:06d}-{number:06d}.parquet"
 
     @property
@@ -79,7 +79,7 @@ def score_file(job: FileJob) -> dict[str, Any]:
 
 
 def parts_of(job: FileJob) -> list[dict[str, Any]]:
-    """The notes of the parts that are whole, without a gap from the first row on."""
+    """Return the notes of the parts that are whole, without a gap from the first row on."""
     notes: list[dict[str, Any]] = []
     state = job.state
     while (note := _note(job.part(len(notes)))) is not None:
@@ -140,6 +140,7 @@ class _Part:
         self._writer = self._stack.enter_context(
             pq.ParquetWriter(temporary, self._schema, write_page_checksum=True, compression="zstd")
         )
+        self._stack.push(self._complete)  # on the stack, so that a disk that fills up now is met like any other error
         return self
 
     def write(self, block: Rows) -> None:
@@ -166,12 +167,15 @@ class _Part:
             self._waiting = []
 
     def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def _complete(self, *error: Any) -> None:
+        """Write what is left and what the part holds, unless an error ended it."""
         if error[0] is None:
             self._flush()
             note = {"name": self.job.name, "state": self.state, "start": self.start, "rows": self.rows}
             text = json.dumps({**note, "last": self.last})
             self._writer.add_key_value_metadata({NOTE.decode(): text})
-        self._stack.__exit__(*error)
 
 
 def _blocks(job: FileJob) -> Iterator[Rows]:
@@ -197,7 +201,7 @@ def _rows(block: Rows, first: int, end: int) -> Rows:
 
 
 def _key_types(job: FileJob) -> dict[str, Any]:
-    """The columns that tell rows apart: the table's own ids, of their own type if whole numbers, or row numbers."""
+    """The columns that identify rows: the table's own ids, of their own type if whole numbers, or row numbers."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     path = Path(job.path)
     if ending(path) in PARQUET_ENDINGS:

@@ -44,7 +44,7 @@ def score(
 ) -> Scores:
     """Predict every row of a table, or of every table in a folder, into Parquet files in another folder.
 
-    After a kill at any moment the same call goes on behind the last whole part; no row is lost or written twice. The
+    After a crash the same call continues after the last whole part; no row is lost or written twice. The
     parts in the order of their names hold the rows in the order of the input, files in the order of their names.
 
     Args:
@@ -100,11 +100,11 @@ def _run(executor: Executor, jobs: list[FileJob], on_file: Callable[[dict[str, A
             on_file(finished.result, len(jobs))
     if errors:
         more = f" ({len(errors)} of {len(jobs)} files failed)" if len(jobs) > 1 else ""
-        raise GsscError(f"{errors[0]}{more}; fix it and give the same command to go on")
+        raise GsscError(f"{errors[0]}{more}; fix it and repeat the command")
 
 
 def input_files(source: Path, out: Path) -> list[tuple[str, Path]]:
-    """The tables of the input by name, sorted."""
+    """Return the tables of the input by name, sorted."""
     known = (*PARQUET_ENDINGS, *TEXT_ENDINGS)
     if source.is_file():
         if ending(source) not in known:
@@ -126,7 +126,7 @@ def input_files(source: Path, out: Path) -> list[tuple[str, Path]]:
 
 
 def _digest(run: str | Path) -> str:
-    """A digest of the model, which is loaded once to see that it is whole."""
+    """Return a digest of the model, which is loaded once to see that it is whole."""
     DeployedModel.load(run)
     return hashlib.sha256((Path(run) / "model.json").read_bytes()).hexdigest()
 

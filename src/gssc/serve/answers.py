@@ -46,18 +46,18 @@ class Answers:
         return self._head + to_json({"classes": classes, "probabilities": probabilities.tolist()})[1:]
 
     def json_with_ids(self, probabilities: np.ndarray, ids: np.ndarray | None) -> bytes:
-        """The same, and the ids of the table's rows or null."""
+        """Return the same, and the ids of the table's rows or null."""
         known = {"ids": None if ids is None else ids.tolist()}
         return self.json(probabilities)[:-1] + b"," + to_json(known)[1:]
 
     def csv(self, probabilities: np.ndarray, ids: np.ndarray | None) -> bytes:
-        """A text table."""
+        """Return a text table."""
         file = io.StringIO(newline="")
         CsvOutput(file, self.model).write(probabilities, ids)
         return file.getvalue().encode()
 
     def parquet(self, probabilities: np.ndarray, ids: np.ndarray | None) -> bytes:
-        """A Parquet table."""
+        """Return a Parquet table."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -26,7 +26,7 @@ from gssc.serve.guard import OPEN_PATHS, Guard
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import CONTENT_TYPE as METRICS_TYPE
 from gssc.serve.metrics import Metrics
-from gssc.serve.reading import TableReader
+from gssc.serve.table_reader import TableReader
 from gssc.serve.uploads import take
 
 # Larger bodies are parsed in a thread.
@@ -44,13 +44,13 @@ def create_app(
     card_text: str = "",
     hosts: Iterable[str] = (),
 ) -> Guard:
-    """The API of one model, ready for any ASGI server.
+    """Return the API of one model, ready for any ASGI server.
 
     Args:
         model: what predicts.
         limits: bounds of requests.
         token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
-        model_id: tells this model from others in every answer.
+        model_id: identifies this model in every answer.
         card_text: the model card as Markdown, for ``/model`` and the page.
         hosts: without a token, names under which clients may ask, beside localhost and numeric addresses.
     """
@@ -198,7 +198,7 @@ def errors_in_one_sentence(app: FastAPI) -> None:
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # nobody is left to read it
+        return Response(status_code=400)  # the client has closed the connection
 
 
 def _ask_for_token_in_schema(app: FastAPI) -> None:

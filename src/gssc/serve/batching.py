@@ -29,13 +29,13 @@ T = TypeVar("T")
 class Batcher:
     """Gathers rows for the model.
 
-    A batch goes as soon as no other request is on its way, so that whoever asks alone does not wait; otherwise after
+    A batch goes as soon as no other request is on its way, so that a single request does not wait; otherwise after
     ``batch_wait_ms``, or when it is full.
 
     Args:
         model: what predicts.
         limits: how long rows wait for others.
-        metrics: told of every batch.
+        metrics: counts every batch.
     """
 
     def __init__(self, model: DeployedModel, limits: Limits, metrics: Metrics):

@@ -52,7 +52,7 @@ class Guard:
     Args:
         app: what answers.
         limits: bounds of the server.
-        metrics: told of every answer.
+        metrics: counts every answer.
         token: without it, everybody may ask who names the server by a number, as localhost, or as one of ``hosts``.
             Otherwise a web page could lead a browser on this machine here, by a name of its own.
         hosts: names of the server.
@@ -105,7 +105,7 @@ class Guard:
         except Exception:
             logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
             if not exchange.status:
-                await exchange.refuse(Refused(500, "the server made a mistake; its log says which"))
+                await exchange.refuse(Refused(500, "internal server error; the log has the details"))
         except asyncio.CancelledError:
             if not exchange.expired:
                 raise
@@ -200,7 +200,7 @@ class Exchange:
         self.held = 0
 
     async def receive(self) -> Message:
-        """The next part of the body, unless this body or all of them together grow too large."""
+        """Return the next part of the body, unless this body or all of them together grow too large."""
         if not self.complete:
             self.guard.arriving[self] = None
         message = await self._receive()
@@ -224,13 +224,13 @@ class Exchange:
         while True:
             message = await self.receive()
             if message["type"] == "http.disconnect":
-                raise Refused(400, "the client left")  # nobody is there to read this
+                raise Refused(400, "the client left")  # the client has closed the connection
             parts.append(message.get("body", b""))
             if not message.get("more_body", False):
                 return b"".join(parts)
 
     async def send(self, message: Message) -> None:
-        """Pass on, in pieces if it is long; close the connection after an answer to a body nobody read."""
+        """Pass on, in pieces if it is long; close the connection after an answer to a body that was not read."""
         if self._replaced:
             return
         if message["type"] == "http.response.start":
@@ -273,7 +273,7 @@ class Exchange:
         await self.answer(refusal.status, json.dumps({"detail": refusal.message}).encode(), refusal.headers)
 
     def expire(self) -> None:
-        """The time is over: stop whatever the request waits for."""
+        """Stop what the request waits for, since its time is over."""
         self.expired = True
         self._task.cancel()
 
@@ -299,10 +299,10 @@ class Exchange:
 
 
 def busy() -> Refused:
-    """The answer when the server has all it can hold."""
+    """Return the answer when the server has all it can hold."""
     return Refused(503, "the server is busy; come again in a second")
 
 
 def _digest(value: bytes) -> bytes:
-    # Equal lengths, so that comparing tells nothing about the length of the token either.
+    # Equal lengths, so that the comparison does not reveal the length of the token either.
     return hashlib.sha256(value).digest()

@@ -66,7 +66,7 @@ def _are_objects(rows: Any) -> bool:
 
 
 def _in_order(rows: list[Any], names: Sequence[str]) -> list[list[Any]]:
-    """The values of objects in the order of the features; fields that are none of them are left out."""
+    """Return the values of objects in the order of the features; fields that are none of them are left out."""
     found = []
     for number, row in enumerate(rows):
         if type(row) is not dict:
@@ -154,7 +154,7 @@ def _refuse_twice(indices: list[list[Any]]) -> NoReturn:
 
 
 def _numbers(values: Any, count: int) -> np.ndarray | None:
-    """The values as float32, or nothing if one of them is no number that fits."""
+    """Return the values as float32, or nothing if one of them is no number that fits."""
     values = list(values)
     # NumPy would read "1", true and null as numbers too.
     if not set(map(type, values)) <= _NUMBERS:
@@ -176,7 +176,7 @@ def _wanted(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value, short enough for a message."""
+    """Return a value, short enough for a message."""
     if type(value) in _KINDS:
         return _KINDS[type(value)]
     if type(value) is int and abs(value) > 10**30:

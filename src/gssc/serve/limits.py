@@ -19,7 +19,7 @@ class Limits:
         max_body_mb: megabytes of one request's body. A table may hold as many numbers as a body may have bytes,
             which only a compressed file could exceed.
         timeout: seconds a request may take, from its first byte to the last of its answer.
-        max_concurrency: requests under way at once; further ones are told to come again.
+        max_concurrency: most requests in flight; others are asked to retry.
         batch_wait_ms: milliseconds that rows wait for others that are already on their way.
     """
 
@@ -49,7 +49,7 @@ class Limits:
 
     @property
     def small_body(self) -> int:
-        """Bytes that every request may have, whatever the long ones hold."""
+        """Bytes that every request may have, however many long ones are held."""
         return min(self.max_body, SMALL_BODY)
 
     @property
@@ -59,11 +59,11 @@ class Limits:
 
 
 class Refused(Exception):
-    """A request that is answered with an error, and the one sentence that says why.
+    """A request that is answered with an error, and one sentence with the reason.
 
     Args:
         status: HTTP status.
-        message: what is wrong and where, for whoever sent the request.
+        message: what is wrong and where, for the client.
     """
 
     def __init__(self, status: int, message: str):
@@ -72,17 +72,17 @@ class Refused(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers that belong to the status."""
+        """Headers of the status."""
         if self.status == 401:
             return {"www-authenticate": "Bearer"}
         return {"retry-after": "1"} if self.status == 503 else {}
 
 
 def too_large(limits: Limits) -> Refused:
-    """The answer to a body that is, or says it is, over the limit."""
+    """Return the answer to a body that is, or is announced to be, over the limit."""
     return Refused(413, f"the body is larger than {limits.max_body_mb:g} MB; send fewer rows at a time")
 
 
 def too_many_rows(limits: Limits) -> Refused:
-    """The answer to more rows than a request may have."""
+    """Return the answer to more rows than a request may have."""
     return Refused(413, f"more than {limits.max_rows:,} rows; send fewer at a time")

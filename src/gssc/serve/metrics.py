@@ -35,7 +35,7 @@ class Metrics:
         self._timers: dict[str, Histogram] = {}
 
     def watch_in_flight(self, number: Callable[[], float]) -> None:
-        """Ask ``number`` how many requests are under way, when somebody wants to know."""
+        """Use ``number`` to count the requests in flight whenever metrics are read."""
         self._in_flight.set_function(number)
 
     def answered(self, path: str, status: int, seconds: float) -> None:

@@ -55,7 +55,7 @@ def create_molecule_app(
 
     @app.post("/predict", summary="Predict the targets of molecules")
     async def predict(body: SmilesRequest) -> Response:
-        """A text that is not a molecule gets null and the reason; the others are predicted all the same."""
+        """A text that is not a molecule gets null and the reason; the others are predicted anyway."""
         if len(body.smiles) > limits.max_rows:
             raise Refused(413, f"{len(body.smiles)} molecules; at most {limits.max_rows} in one request")
         async with room:

@@ -17,7 +17,7 @@ MAX_HEAD = 1 << 16
 class LingeringTransport:
     """A transport that lets a client which is still sending read its answer before the connection closes.
 
-    It says that nothing more will come, throws away what still arrives, and closes when the client does or after
+    It signals that nothing more will come, discards what still arrives, and closes when the client does or after
     ``seconds``.
     """
 
@@ -33,7 +33,7 @@ class LingeringTransport:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        """Whether the connection is closed, or will be once the client has read its answer."""
+        """Return whether the connection is closed, or will be once the client has read its answer."""
         return self._timer is not None or self._transport.is_closing()
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class LingeringTransport:
         self._protocol.flow.resume_reading()
 
     def close_now(self) -> None:
-        """Close whatever the client does."""
+        """Close the connection, whether or not the client has."""
         if self._timer is not None:
             self._timer.cancel()
         self._transport.close()
@@ -57,7 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose request's head is too long or too slow.
 
     Beyond ``max_connections``, the one that has waited longest without a request makes room for a new one, so that
-    silent connections keep nobody out.
+    silent connections cannot block others.
     """
 
     head_seconds = 10.0
@@ -125,7 +125,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count what belongs to the body."""
+        """Count bytes of the body."""
         self._beside_body -= len(body)
         self._body += len(body)
         super().on_body(body)

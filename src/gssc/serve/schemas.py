@@ -1,4 +1,4 @@
-"""What the API takes and gives, as OpenAPI says it: numbers, widths and names are the served model's own."""
+"""Requests and answers of the API in OpenAPI: numbers, widths and names are the served model's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REFUSALS = {
     408: "The body did not arrive in time.",
     413: "The body is too large or has too many rows.",
     415: "The file is of no kind that can be read.",
-    422: "Some number, row or column is wrong; the message says which.",
+    422: "Some number, row or column is wrong; the message names it.",
     503: "The server has all it can hold, or ran out of time; see Retry-After.",
 }
 
@@ -37,7 +37,7 @@ def refusals(*statuses: int) -> dict[int | str, Schema]:
 
 
 def rows_body(model: DeployedModel, limits: Limits) -> Schema:
-    """The body of ``POST /predict``."""
+    """Return the body of ``POST /predict``."""
     width = model.widths[0]
     number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
     rows = {"type": "array", "minItems": 1, "maxItems": limits.max_rows}
@@ -70,7 +70,7 @@ def rows_body(model: DeployedModel, limits: Limits) -> Schema:
             "value": {"indices": [[width - 1], []], "values": [[1.0], []]},
         },
     }
-    if width > 32:  # nobody reads a thousand zeros
+    if width > 32:  # a thousand zeros would not help a reader
         del examples["dense"]
     bodies = [dense, sparse]
     if model.feature_names is not None:
@@ -86,7 +86,7 @@ def rows_body(model: DeployedModel, limits: Limits) -> Schema:
 
 
 def file_body() -> Schema:
-    """The body of ``POST /predict/file``."""
+    """Return the body of ``POST /predict/file``."""
     binary = {"type": "string", "format": "binary"}
     form = {"type": "object", "properties": {"file": binary}, "required": ["file"]}
     kinds = ("text/csv", "text/tab-separated-values", CONTENT_TYPES["parquet"])
@@ -95,7 +95,7 @@ def file_body() -> Schema:
 
 
 def predictions(model: DeployedModel, ids: bool = False) -> Schema:
-    """The JSON answer of both predicting operations."""
+    """Return the JSON answer of both predicting operations."""
     one_class = {"type": "integer", "minimum": 0, "maximum": model.widths[-1] - 1}
     several = {"type": "array", "items": one_class}
     probability = {"type": "number", "minimum": 0, "maximum": 1}
@@ -130,7 +130,7 @@ def predictions(model: DeployedModel, ids: bool = False) -> Schema:
 
 
 def card(model: DeployedModel, model_id: str, limits: Limits, text: str) -> Schema:
-    """The answer of ``GET /model``: what the model is, what it takes, and what the server lets pass."""
+    """Return the answer of ``GET /model``: what the model is, what it takes, and what the server lets pass."""
     return {
         "model": model_id,
         "task": model.task,

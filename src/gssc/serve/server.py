@@ -69,9 +69,9 @@ def possible_connections(wanted: int) -> int:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which tells when it answers requests, and which ends without losing any.
+    """uvicorn's server, which reports when it accepts requests and ends without losing any.
 
-    Told to stop, it goes on for ``farewell`` seconds and closes every connection after its next answer. That is time
+    When stopped, it continues for ``farewell`` seconds and closes every connection after its next answer. That is time
     for a load balancer to look elsewhere, and for connections that wait to be accepted to get their answer: closing
     the listening socket would reset them.
     """
@@ -83,12 +83,12 @@ class Server(uvicorn.Server):
         self.on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then tell."""
+        """Start, then report it."""
         await super().startup(sockets)
         self.on_start()
 
     async def main_loop(self) -> None:
-        """Serve until told to stop, and a little longer."""
+        """Serve until stopped, and a little longer."""
         await super().main_loop()
         self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
         until = time.monotonic() + self.farewell
@@ -96,10 +96,10 @@ class Server(uvicorn.Server):
             await asyncio.sleep(0.02)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take whoever waits to be accepted, then close the listening sockets and finish what is under way."""
+        """Accept the connections that wait, then close the listening sockets and finish what is under way."""
         loop = asyncio.get_running_loop()
         for listener in sockets or []:
-            listener.listen(0)  # the system lets (next to) nobody new in; who waits stays
+            listener.listen(0)  # the system accepts (almost) no new connections; those that wait stay
             while True:
                 try:
                     accepted, _ = listener.accept()

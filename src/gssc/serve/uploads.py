@@ -31,9 +31,9 @@ class Upload(NamedTuple):
 
 
 async def take(headers: Headers, body: bytes) -> Upload:
-    """The table in a body: the body itself, or the one file of a form.
+    """Return the table in a body: the body itself, or the one file of a form.
 
-    A name or content type tells CSV from TSV; Parquet is known by its first bytes.
+    A name or content type distinguishes CSV from TSV; Parquet is known by its first bytes.
     """
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     name = ""
@@ -45,7 +45,7 @@ async def take(headers: Headers, body: bytes) -> Upload:
     else:
         kind = suffix if suffix in KINDS.values() else KINDS.get(content_type)
         if kind is None and content_type in ("", "application/octet-stream", "application/vnd.ms-excel"):
-            kind = "csv"  # what clients say who do not know; a browser on Windows says Excel
+            kind = "csv"  # the default of clients without a better type; browsers on Windows send Excel's
     if kind is None:
         raise Refused(415, f"a file of type {content_type[:60]!r} cannot be read; send CSV, TSV or Parquet")
     if not body:
@@ -73,6 +73,6 @@ async def _file_of_form(headers: Headers, body: bytes) -> tuple[str, str, bytes]
 
 
 def _shown(name: str) -> str:
-    """The last part of a file's name, fit for a message."""
+    """Return the last part of a file's name, fit for a message."""
     last = name.replace("\\", "/").rpartition("/")[2]
     return "".join(letter for letter in last if letter.isprintable())[-LONGEST_NAME:]

@@ -17,7 +17,7 @@ class DropEdgeSettings(ShareSettings):
     """Settings of DropEdge.
 
     Args:
-        name: of the sparsifier.
+        name: name of the sparsifier.
         keep: share of the edges that it keeps.
     """
 

@@ -17,7 +17,7 @@ from gssc.trust.edges import edge_trust
 
 @dataclass
 class EvidenceSettings(SparsifierSettings):
-    """Evidence has nothing to set."""
+    """Settings of the sparsifier evidence; it has none but its name."""
 
     name: str = "evidence"
 

@@ -18,7 +18,7 @@ class RankDegreeSettings(ShareSettings):
     """Settings of Rank Degree.
 
     Args:
-        name: of the sparsifier.
+        name: name of the sparsifier.
         keep: share of the edges that it keeps.
     """
 

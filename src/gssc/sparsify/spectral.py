@@ -21,7 +21,7 @@ class SpectralSparsifierSettings(ShareSettings):
     """Settings of the spectral sparsifier.
 
     Args:
-        name: of the sparsifier.
+        name: name of the sparsifier.
         keep: share of the edges that it keeps.
     """
 

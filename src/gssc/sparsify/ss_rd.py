@@ -16,7 +16,7 @@ class SpectralRankDegreeSettings(ShareSettings):
     """Settings of SS/RD.
 
     Args:
-        name: of the sparsifier.
+        name: name of the sparsifier.
         keep: share of the edges that it keeps.
     """
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.config import ContrastConfig
+from gssc.config import ContrastConfig, RunConfig
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
@@ -45,7 +45,7 @@ class BilevelTraining(Training):
         plain: compute with ordinary torch operations, as on devices other than a CPU.
     """
 
-    Settings = ContrastConfig
+    Settings: ClassVar[type[RunConfig]] = ContrastConfig
     settings: ContrastConfig
     several_processes = True
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
@@ -60,6 +60,7 @@ class BilevelTraining(Training):
         self.phase = "pretrain"  # then "warm-up", "alternate", "consolidate"
         self.consolidated = 0  # epochs of the last phase so far
         self.soft_labels: Tensor | None = None  # what the last phase trains towards
+        self.label_keep: np.ndarray | None = None  # probability of each node's label to take part in an epoch, [N]
         self.class_weight: Tensor | None = None  # of each class, [C], beside the weights of the objective
         with computing(config.train.threads):
             self._build()
@@ -147,6 +148,7 @@ class BilevelTraining(Training):
         last = self.settings.train.warmup_epochs + self.settings.train.epochs
         while self.epoch < last and not self.best.patience_is_over():
             kept, weights = self.sample_subgraph()  # Eq. 5 and 6
+            self.sample_labels()
             theta, pair_losses = self.update_classifier(kept)  # Eq. 13 and 17
             logits = self.predict_all()
             psi = self.update_sparsifier(weights, self.pair_agreement(logits), pair_losses)  # Eq. 16 and 18
@@ -191,6 +193,12 @@ class BilevelTraining(Training):
         weights = self.sparsifier.sample_pairs(self.rng)
         kept = self.processes.of_first((weights.detach().cpu() > 0.5).to(torch.uint8))
         return np.flatnonzero(kept.numpy()), weights
+
+    def sample_labels(self) -> None:
+        """Draw the training labels of this epoch, as edges are drawn; without keep probabilities all take part."""
+        if self.label_keep is not None:
+            drawn = torch.from_numpy(self.rng.random(len(self.label_keep)) < self.label_keep)
+            self.batches.labels = torch.where(drawn, self.labels, -1)
 
     def update_classifier(self, kept: np.ndarray) -> tuple[dict[str, float], Tensor]:
         """One pass over the kept pairs, one step on the class centres; returns mean losses, and l_ij of every pair."""
@@ -281,6 +289,7 @@ class BilevelTraining(Training):
             return 0.0
         loss = weight * losses.class_centers(self._call("forward", rows).float(), labels.to(self.device))
         descend(loss, self.optimizer)
+        self.processes.average_statistics(self.model)
         return loss.item()
 
     @torch.no_grad()

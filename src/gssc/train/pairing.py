@@ -8,6 +8,7 @@ from gssc.sparsify.registry import sparsifier_class
 
 # Through a loss that the edges take part in; a model that only trains on pairs has no such loss (Sec. III-D).
 THROUGH_MESSAGES = ("loss", "validation")
+WITHOUT_GRADIENT = ("gssc.train.spread", "gssc.learner.closed_form")  # trainings that have none
 
 
 def training_way(model: str, sparsifier: str) -> str | None:
@@ -27,7 +28,7 @@ def training_way(model: str, sparsifier: str) -> str | None:
         raise GsscError(f"{model} never looks at edges, so {sparsifier} cannot change it: use {model} with none")
     if not ways:
         return None
-    if entry.loop == "gssc.train.spread":
+    if entry.loop in WITHOUT_GRADIENT:
         raise GsscError(
             f"{model} has no gradient and no epochs, so {sparsifier} has nothing to learn from: use a sparsifier that "
             "is not trained, such as drop_edge or spectral"

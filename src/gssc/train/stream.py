@@ -52,7 +52,7 @@ SPARSIFIERS = ("none", "evidence")  # that can be asked about a batch of edges
 JUDGED = 10_000  # nodes of each part of the split that judge an epoch
 TESTED = 200_000  # test nodes that the final score is of, at most
 SAMPLED_EDGES = 100_000  # whose trust is told at the end, at most
-ROWS_AT_A_TIME = 8192
+NUMBERS_AT_A_TIME = 1 << 20  # of feature rows that are predicted together
 
 Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
 
@@ -267,7 +267,8 @@ class StreamedTraining(BilevelTraining):
             rows = batch.rows
             assert isinstance(rows, Tensor)
             first, second = (rows[end].cpu().numpy() for end in (batch.source, batch.target))
-            kept = np.flatnonzero(drawn.rng.random(len(batch)) < self.trust.keep(ends, first, second))
+            draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
+            kept = np.flatnonzero(draws < self.trust.keep(ends, first, second))
             if len(kept) < 2 and self.processes.count == 1:
                 return None
             kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
@@ -281,9 +282,7 @@ class StreamedTraining(BilevelTraining):
 
     def sampled_edges(self, seed: int) -> np.ndarray:
         """Some edges that training may see, in blocks from all over the graph, [2, n]."""
-        wanted = -(-SAMPLED_EDGES // self.stream.block)
-        pairs = self.stream._read(EdgeStream(self.graph.edges, 1, seed)._order(2**31)[:wanted])
-        return pairs[:, : pairs.shape[1] // 2]
+        return self.stream.sample(SAMPLED_EDGES, seed)
 
     def _degree_class_weight(self) -> Tensor | None:
         """Labelled nodes over labelled endpoints of each class, as in memory, with degrees for a count of endpoints."""
@@ -320,9 +319,9 @@ class StreamedTraining(BilevelTraining):
     def predict(self, nodes: np.ndarray) -> Tensor:
         """y of some nodes, [n, C]."""
         model = self.averaged.model.eval()
-        found = []
-        for start in range(0, len(nodes), ROWS_AT_A_TIME):
-            found.append(model(self.table.rows(nodes[start : start + ROWS_AT_A_TIME])).cpu())
+        found, step = [], max(256, NUMBERS_AT_A_TIME // self.graph.num_features)
+        for start in range(0, len(nodes), step):
+            found.append(model(self.table.rows(nodes[start : start + step])).cpu())
             release_pages(self.graph.features)
         return torch.cat(found) if found else torch.empty(0, self.task.width)
 

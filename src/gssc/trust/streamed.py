@@ -22,8 +22,8 @@ from gssc.trust.sketch import WIDTH, folding, unit_rows
 SKETCH_WIDTH = 32
 ROWS_SAMPLED = 10_000  # that the directions of sketches are found from
 EDGES_AT_A_TIME = 1 << 16
-ROWS_AT_A_TIME = 8192
-PAIRS_AT_A_TIME = 2048
+NUMBERS_AT_A_TIME = 1 << 20  # of feature rows that are read together
+PAIRS_AT_A_TIME = 1024
 FITTED = 20_000  # edges, and as many random pairs, that the evidence is weighed by
 RELEASE_EVERY = 1 << 26  # bytes read from a mapped file after which its pages are given back
 
@@ -88,26 +88,28 @@ def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, in
     count, columns = features.shape
     fold = None if columns <= WIDTH else folding(columns, WIDTH, seed)
     rng = np.random.default_rng([seed, 11])
-    sample = np.sort(rng.choice(count, min(count, ROWS_SAMPLED), replace=False))
+    sampled = min(count, ROWS_SAMPLED, max(1000, NUMBERS_AT_A_TIME // columns))
+    sample = np.sort(rng.choice(count, sampled, replace=False))
 
     def short(rows: Any) -> np.ndarray:
-        unit = unit_rows(np.asarray(rows, dtype=np.float32))
+        unit = unit_rows(rows)
         return np.asarray(unit if fold is None else unit @ fold, dtype=np.float32)
 
     rows = short(features[sample])
     middle = rows.mean(axis=0)
-    _, directions = np.linalg.eigh(np.cov((rows - middle).T.astype(np.float64)).reshape(rows.shape[1], -1))
+    rows -= middle
+    _, directions = np.linalg.eigh((rows.T @ rows).astype(np.float64))
     directions = directions[:, ::-1][:, :width].astype(np.float32)
     sketch = np.empty((count, directions.shape[1]), dtype=np.float16)
-    read = 0
-    for start in range(0, count, ROWS_AT_A_TIME):
-        block = features[start : start + ROWS_AT_A_TIME]
-        sketch[start : start + ROWS_AT_A_TIME] = (short(block) - middle) @ directions
+    read, step = 0, max(64, NUMBERS_AT_A_TIME // columns)
+    for start in range(0, count, step):
+        block = features[start : start + step]
+        sketch[start : start + step] = (short(block) - middle) @ directions
         read += block.nbytes
         if read > RELEASE_EVERY:
             release_pages(features)
             read = 0
-        tell("rows", min(count, start + ROWS_AT_A_TIME))
+        tell("rows", min(count, start + step))
     return sketch
 
 

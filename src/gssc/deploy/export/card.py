@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -29,7 +30,7 @@ def write_card(source: Source, folder: Path, use: str = "") -> None:
 
 
 def card(source: Source, use: str = "") -> str:
-    """The card as Markdown. Whatever the run did not write down is said to be missing, never made up."""
+    """Return the card as Markdown. Facts that the run did not record are marked as not recorded."""
     sections = {
         "Data": data(source),
         "Quality": quality(source),
@@ -39,7 +40,7 @@ def card(source: Source, use: str = "") -> str:
         "Input": inputs(source),
         "Output": outputs(source),
         "Use": use,
-        "Where it comes from": origin(source),
+        "Origin": origin(source),
     }
     title = f"# Model card: {one_line(fact(source, 'dataset') or source.folder.resolve().name)}\n"
     body = "\n".join(f"## {heading}\n\n{text.rstrip()}\n" for heading, text in sections.items() if text)
@@ -47,13 +48,13 @@ def card(source: Source, use: str = "") -> str:
 
 
 def fact(source: Source, name: str) -> Any:
-    """A value from the run's result or, failing that, from the model's own metadata; None if neither has it."""
+    """Return a value from the run's result or, failing that, from the model's own metadata; None if neither has it."""
     value = source.metrics.get(name)
     return source.model.metadata.get(name) if value is None else value
 
 
 def score(source: Source, part: str) -> Any:
-    """The score of a part of the nodes; runs of earlier versions call it an accuracy, whatever the metric."""
+    """Return the score of a part of the nodes; runs of earlier versions call it an accuracy, whatever the metric."""
     value = fact(source, f"{part}_score")
     return fact(source, f"{part}_accuracy") if value is None else value
 
@@ -74,7 +75,7 @@ def data(source: Source) -> str:
     given = source.settings.get("data") or {}
     rows = [
         ("data set", fact(source, "dataset")),
-        # The name alone: folders tell strangers about the machine and its users.
+        # The name alone: a path may reveal facts about the machine and its users.
         ("graph file", PurePosixPath(str(given.get("graph") or "").replace("\\", "/")).name),
         ("split", fact(source, "split")),
         ("split seed", given.get("split_seed")),
@@ -85,7 +86,7 @@ def data(source: Source) -> str:
 
 
 def labels(source: Source) -> str | None:
-    """How many labels training had, as far as the run tells."""
+    """Return the number of training labels, if the run recorded it."""
     count = fact(source, "training_labels")
     if isinstance(count, int):
         return f"{count:,}"
@@ -103,7 +104,7 @@ def quality(source: Source) -> str:
 
 
 def calibration(source: Source) -> str:
-    """Temperature, and calibration errors if somebody measured them."""
+    """Return the temperature, and calibration errors if they were measured."""
     measured, temperature = fact(source, "calibration"), source.model.temperature
     lines = [
         f"Logits are divided by a temperature of {temperature:.4g} before they become probabilities."
@@ -120,7 +121,7 @@ def calibration(source: Source) -> str:
 
 
 def intended_use(source: Source) -> str:
-    """What the model is for."""
+    """Return the intended use."""
     return (
         "To classify rows of the same kind as the training nodes: the same features, measured and scaled the same way, "
         "from the same source. Neighbours, edges and ids are not used, so nodes without any edge can be classified."
@@ -128,29 +129,29 @@ def intended_use(source: Source) -> str:
 
 
 def limits(source: Source) -> str:
-    """What the model is not for."""
+    """Return the limits."""
     model = source.model
     lines = [
-        "It predicts from features alone: what only a node's neighbours tell about it has no effect on the answer.",
-        "Every row gets an answer, also one unlike anything in training; there is no answer for 'none of these'."
+        "It predicts from features alone: information that only a node's neighbours carry has no effect.",
+        "Every row gets a class, even one unlike anything in training; there is no class for 'none of these'."
         if model.task == "multiclass"
         else "Each task is decided on its own, at a probability of one half.",
-        "Rows whose features have drifted from those of the training data lower its quality without any warning.",
+        "Its quality decreases without warning when features drift from those of the training data.",
         "Differences in quality between groups of nodes were not measured.",
     ]
     if fact(source, "setting") == "transductive" and score(source, "test") is not None:
         lines.append(
-            "Training saw features and edges of the test nodes (transductive): on rows that are new, expect less than "
-            "the test result above."
+            "Training saw features and edges of the test nodes (transductive): on new rows, expect less than the "
+            "test result above."
         )
     return "\n".join(f"- {line}" for line in lines)
 
 
 def inputs(source: Source) -> str:
-    """Columns and normalisation."""
+    """Return the columns and the normalisation."""
     model = source.model
     names = model.feature_names
-    count = f"{model.widths[0]:,} numbers a row, float32, finite"
+    count = f"{model.widths[0]:,} numbers per row, float32, finite"
     lines = [
         f"{count}, without names: the order of the training data." if names is None else f"{count}, in this order:"
     ]
@@ -168,26 +169,26 @@ def inputs(source: Source) -> str:
 
 
 def outputs(source: Source) -> str:
-    """Classes and what the numbers mean."""
+    """Return the classes and the meaning of the numbers."""
     model = source.model
     what = (
-        "Logits, and probabilities that sum to one (softmax), one column a class:"
+        "Logits, and probabilities that sum to one (softmax), one column per class:"
         if model.task == "multiclass"
-        else "Logits, and one probability a task (sigmoid); they do not sum to one:"
+        else "Logits, and one probability per task (sigmoid); they do not sum to one:"
     )
     return f"{what}\n\n{listed(model.class_names)}"
 
 
 def origin(source: Source) -> str:
-    """Architecture, main settings, versions and digest."""
+    """Return architecture, main settings, versions and digest."""
     model, train = source.model, source.settings.get("train") or {}
     versions = source.metrics.get("versions") or {}
     rows = [
         ("layers", f"{' -> '.join(map(str, model.widths))}, {model.activation}, batch norm folded in"),
         ("seed", fact(source, "seed")),
         ("epochs trained", source.metrics.get("epochs")),
-        ("learning rate", train.get("lr")),
-        ("batch size", train.get("batch_size")),
+        *((name, train[key]) for name, key in (("learning rate", "lr"), ("batch size", "batch_size")) if key in train),
+        *((("kept epoch", kept),) if (kept := _kept(source.metrics)) else ()),
         ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
         ("exported with", f"gssc {__version__}"),
     ]
@@ -196,8 +197,14 @@ def origin(source: Source) -> str:
     return table(("", ""), rows) + more
 
 
+def _kept(metrics: Mapping[str, Any]) -> str:
+    """Return which epoch was kept and why, if the run recorded it."""
+    reason = metrics.get("kept_because")
+    return f"{metrics.get('best_epoch')}: {reason}" if reason else ""
+
+
 def table(header: tuple[str, str], rows: list[tuple[str, Any]]) -> str:
-    """A Markdown table with two columns."""
+    """Return a Markdown table with two columns."""
     lines = [f"| {header[0]} | {header[1]} |", "|---|---|"]
     return "\n".join(lines + [f"| {cell(name)} | {cell(value)} |" for name, value in rows])
 
@@ -211,19 +218,19 @@ def listed(names: list[str]) -> str:
 
 
 def percent(value: Any) -> str | None:
-    """A share the way people read it."""
+    """Return a share the way people read it."""
     return f"{100 * value:.2f} %" if isinstance(value, int | float) and abs(value) <= 1 else None
 
 
 def shown(value: Any) -> str:
-    """A value, or that there is none."""
+    """Return a value as text, or a note that it was not recorded."""
     if value is None:
         return UNKNOWN
     return f"{value:.4g}" if isinstance(value, float) else one_line(value)
 
 
 def cell(value: Any) -> str:
-    """A value that cannot break out of its table cell."""
+    """Return a value that cannot break out of its table cell."""
     return shown(value).replace("|", "\\|")
 
 

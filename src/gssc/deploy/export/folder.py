@@ -62,8 +62,8 @@ class Export(NamedTuple):
         if self.difference is None or self.tolerance is None:
             return ""
         return (
-            f"Logits and probabilities of {ROWS_COMPARED} made rows differ by at most {self.difference:.0e} from the "
-            f"trained model's (tolerance {self.tolerance:.0e})."
+            f"Logits and probabilities of {ROWS_COMPARED} generated rows differ by at most {self.difference:.0e} from "
+            f"those of the trained model (tolerance {self.tolerance:.0e})."
         )
 
 
@@ -103,7 +103,7 @@ def export_run(run: str | Path, format: str, out: str | Path | None = None, over
 
 
 def export_folder(run: str | Path, format: str) -> Path:
-    """Where an export goes unless it is told otherwise."""
+    """Return the default folder of an export."""
     return Path(run) / f"export-{format}"
 
 
@@ -131,7 +131,7 @@ def check_free(out: Path, overwrite: bool) -> None:
 
 
 def put(temporary: Path, out: Path) -> None:
-    """Move a finished folder to its place; what was there goes only when the new one stands."""
+    """Move a finished folder to its place; the old one is removed only once the new one is in place."""
     old = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
     if out.exists():
         out.rename(old)
@@ -145,7 +145,7 @@ def put(temporary: Path, out: Path) -> None:
 
 
 def rows_to_compare(model: DeployedModel) -> np.ndarray:
-    """Made rows, a fifth of each filled, the first one empty: the one that row normalisation must not divide."""
+    """Return generated rows, each a fifth filled, the first one all zeros, which normalisation must not divide."""
     rng = np.random.default_rng(0)
     shape = ROWS_COMPARED, model.widths[0]
     rows = (rng.random(shape) < 0.2) * rng.standard_normal(shape)

@@ -43,7 +43,7 @@ class Csr:
         return Csr(self.data, self.indices, self.indptr[rows.start : rows.stop + 1])
 
     def __matmul__(self, weight: np.ndarray) -> np.ndarray:
-        """The product, a row at a time: NumPy has nothing faster for it."""
+        """Return the product, a row at a time: NumPy has nothing faster for it."""
         out = np.empty((len(self), weight.shape[1]), dtype=np.float32)
         places = self.indptr.tolist()
         for row, start, stop in zip(out, places, places[1:], strict=False):
@@ -171,7 +171,7 @@ def activated(hidden: np.ndarray, name: str) -> np.ndarray:
 
 
 def erf(x: np.ndarray) -> np.ndarray:
-    """The error function to 1.5e-7 (Abramowitz and Stegun 7.1.26)."""
+    """Return the error function to 1.5e-7 (Abramowitz and Stegun 7.1.26)."""
     size = np.abs(x)
     t = 1 / (1 + np.float32(0.3275911) * size)
     series = np.zeros_like(t)
@@ -181,7 +181,7 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 def read_tensors(content: bytes) -> dict[str, np.ndarray]:
-    """The float32 arrays of a safetensors file: a length, a JSON header with places, then the numbers."""
+    """Return the float32 arrays of a safetensors file: a length, a JSON header with places, then the numbers."""
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     header.pop("__metadata__", None)
@@ -256,7 +256,7 @@ def write_table(path: str | Path, model: Predictor, ids: list[str] | None, proba
 
 
 def _safe(cell: Any) -> Any:
-    """A text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    """Return the text, with an apostrophe in front if a spreadsheet would take it for a formula."""
     formula = isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") and not _is_number(cell)
     return f"'{cell}" if formula else cell
 

@@ -80,7 +80,7 @@ def outputs(folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def properties(source: Source) -> dict[str, str]:
-    """What a reader of the file may want to know; all but plain texts and numbers as JSON."""
+    """Return metadata for the file; values other than plain text and numbers as JSON."""
     model = source.model
     return {
         "class_names": json.dumps(model.class_names),
@@ -112,7 +112,7 @@ class _Nodes:
         return name
 
     def input(self, name: str, kind: str, shape: list[str | int]) -> Any:
-        """An input or output; sizes that are names are free."""
+        """Return an input or output; sizes that are names are free."""
         return self.onnx.helper.make_tensor_value_info(name, getattr(self.onnx.TensorProto, kind), shape)
 
     def normalized(self, values: str, model: DeployedModel) -> str:
@@ -125,7 +125,7 @@ class _Nodes:
         return self.add("Div", [values, divisors], "normalized")
 
     def activated(self, hidden: str, number: int, model: DeployedModel) -> str:
-        """The activation after layer ``number``."""
+        """Return the activation after layer ``number``."""
         name, output = activations_of(model.activation, len(model.layers) - 1)[number], f"activated_{number}"
         if name == "leaky_relu":
             return self.add("LeakyRelu", [hidden], output, alpha=LEAKY_SLOPE)

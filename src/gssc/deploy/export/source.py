@@ -1,4 +1,4 @@
-"""What an export starts from: the model of a finished run, and what the run wrote down about it."""
+"""The source of an export: the model of a finished run, and what the run recorded about it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_source(folder: str | Path) -> Source:
         raise GsscError(f"{folder} is not a run: there is no such folder")
     config, result = folder / "config.yaml", folder / "metrics.json"
     if config.exists() and not result.exists():
-        raise GsscError(f"{folder} is not finished: go on with gssc train --out {folder} --resume")
+        raise GsscError(f"{folder} is not finished: resume it with gssc train --out {folder} --resume")
     if not (folder / DESCRIPTION).exists():
         raise GsscError(f"{folder} cannot be exported: {why_no_model(folder)}; name the --out folder of gssc train")
     model = DeployedModel.load(folder)

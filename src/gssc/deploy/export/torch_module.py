@@ -75,7 +75,7 @@ class MLP(nn.Module):
 
 
 def load(folder: str | Path = Path(__file__).parent) -> MLP:
-    """The module with its weights, in eval mode."""
+    """Return the module with its weights, in eval mode."""
     folder = Path(folder)
     description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     weights = (folder / "model.safetensors").read_bytes()

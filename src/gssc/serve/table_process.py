@@ -1,6 +1,6 @@
 """Tables in, float32 rows out: a process of its own, which hostile files may kill and the server outlives.
 
-Run as ``python -m gssc.serve.reader``. The first line of stdin is :class:`Settings` as JSON. After it, each
+Run as ``python -m gssc.serve.table_process``. The first line of stdin is :class:`TableShape` as JSON. After it, each
 table is a line of JSON (``kind``, ``name``, ``size``) and ``size`` bytes; each answer on stdout is a line of JSON
 (``error``, or ``rows``, ``columns``, ``ids``) and rows x columns float32 numbers. It ends when stdin does.
 """
@@ -26,12 +26,12 @@ SPARE_COLUMNS = 1000
 
 
 @dataclass
-class Settings:
+class TableShape:
     """What a table must fit.
 
     Args:
         width: number of features.
-        feature_names: names of the columns, if the model knows them.
+        feature_names: names of the columns, if the model has them.
         max_rows: rows of a table.
         max_values: numbers of a table, and characters of its ids.
         max_memory: bytes the process may take beyond what it has at the start; 0 is no bound.
@@ -44,10 +44,10 @@ class Settings:
     max_memory: int = 0
 
 
-def read_table(kind: str, name: str, body: bytes, settings: Settings) -> Rows:
-    """Read a table, or raise a :class:`GsscError` that says where it is wrong."""
-    path, wanted, width = Path(name), settings.feature_names, settings.width
-    limits = TableLimits(settings.max_rows, width + SPARE_COLUMNS, settings.max_values)
+def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> Rows:
+    """Read a table, or raise a :class:`GsscError` that names the place of the error."""
+    path, wanted, width = Path(name), shape.feature_names, shape.width
+    limits = TableLimits(shape.max_rows, width + SPARE_COLUMNS, shape.max_values)
     if kind == "parquet":
         import pyarrow as pa
 
@@ -62,7 +62,7 @@ def read_table(kind: str, name: str, body: bytes, settings: Settings) -> Rows:
         raise GsscError(f"{path}: {error}") from None
     if len(rows) == 0:
         raise GsscError(f"{path} has no rows: there is nothing to predict")
-    if rows.ids is not None and rows.ids.dtype == object and sum(map(len, rows.ids.tolist())) > settings.max_values:
+    if rows.ids is not None and rows.ids.dtype == object and sum(map(len, rows.ids.tolist())) > shape.max_values:
         raise GsscError(f"{path}: the ids are too long")
     return rows
 
@@ -81,7 +81,7 @@ def bound_memory(extra: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def answer(stdin: IO[bytes], stdout: IO[bytes], settings: Settings) -> bool:
+def answer(stdin: IO[bytes], stdout: IO[bytes], shape: TableShape) -> bool:
     """Read one table and write what is in it; false when there is none left."""
     line = stdin.readline()
     if not line:
@@ -89,9 +89,9 @@ def answer(stdin: IO[bytes], stdout: IO[bytes], settings: Settings) -> bool:
     request = json.loads(line)
     body = stdin.read(request["size"])
     try:
-        rows = read_table(request["kind"], request["name"], body, settings)
+        rows = read_table(request["kind"], request["name"], body, shape)
         ids = None if rows.ids is None else rows.ids.tolist()
-        reply = {"rows": len(rows), "columns": settings.width, "ids": ids}
+        reply = {"rows": len(rows), "columns": shape.width, "ids": ids}
         numbers = rows.features.tobytes()
     except GsscError as error:
         reply, numbers = {"error": str(error)}, b""
@@ -110,14 +110,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stdin = sys.stdin.buffer
     stdout = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not look like an answer
-    settings = Settings(**json.loads(stdin.readline()))
+    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    shape = TableShape(**json.loads(stdin.readline()))
     import pyarrow.compute  # before the bound, which is for what tables need
     import pyarrow.parquet  # noqa: F401
 
-    if settings.max_memory:
-        bound_memory(settings.max_memory)
-    while answer(stdin, stdout, settings):
+    if shape.max_memory:
+        bound_memory(shape.max_memory)
+    while answer(stdin, stdout, shape):
         pass
 
 

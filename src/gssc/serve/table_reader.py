@@ -15,7 +15,7 @@ import numpy as np
 from gssc.deploy.model import DeployedModel
 from gssc.deploy.table_rows import Rows
 from gssc.serve.limits import Limits, Refused
-from gssc.serve.reader import Settings
+from gssc.serve.table_process import TableShape
 
 # The parsed cells of a text table take up to this many times its size; Parquet's buffers take less.
 TIMES_BODY = 24
@@ -31,7 +31,7 @@ class TableReader:
     """
 
     def __init__(self, model: DeployedModel, limits: Limits):
-        self.settings = Settings(
+        self.shape = TableShape(
             width=model.widths[0],
             feature_names=model.feature_names,
             max_rows=limits.max_rows,
@@ -90,10 +90,10 @@ class TableReader:
             "MALLOC_ARENA_MAX": "1",
             "ARROW_DEFAULT_MEMORY_POOL": "system",
         }
-        command = [sys.executable, "-m", "gssc.serve.reader"]
+        command = [sys.executable, "-m", "gssc.serve.table_process"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         assert process.stdin is not None
-        process.stdin.write(json.dumps(asdict(self.settings)).encode() + b"\n")
+        process.stdin.write(json.dumps(asdict(self.shape)).encode() + b"\n")
         self.process = process
         return process
 

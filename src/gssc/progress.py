@@ -110,10 +110,13 @@ class EpochProgress:
         self._ticker.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failed: object, *_: object) -> None:
         self._ended.set()
         if self.bar:
             self.bar.stop()
+        elif self.pace.epochs and not failed:
+            spent = clock(sum(self.pace.seconds.values()))
+            self.console.print(f"trained {sum(self.pace.epochs.values())} epochs in {spent}", soft_wrap=True)
 
     def show(self, epoch: Epoch) -> None:
         """Take in the record of an epoch."""

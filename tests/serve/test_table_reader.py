@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from gssc.deploy import DeployedModel, read_rows
 from gssc.errors import GsscError
 from gssc.serve.limits import Limits, Refused
-from gssc.serve.reader import Settings, answer, read_table
-from gssc.serve.reading import TableReader
+from gssc.serve.table_process import TableShape, answer, read_table
+from gssc.serve.table_reader import TableReader
 
-SETTINGS = Settings(width=3, feature_names=None, max_rows=5, max_values=30)
+SETTINGS = TableShape(width=3, feature_names=None, max_rows=5, max_values=30)
 X = np.array([[1, 2, 3], [4, 5.5, -6]], dtype=np.float32)
 CSV = b"id,a,b,c\nn0,1,2,3\nn1,4,5.5,-6\n"
 
@@ -68,13 +68,13 @@ def test_tables_are_read_as_predict_reads_them(name: str, tmp_path: Path) -> Non
 
 
 def test_columns_are_found_by_name() -> None:
-    settings = Settings(3, ["c", "b", "a"], 5, 30)
+    shape = TableShape(3, ["c", "b", "a"], 5, 30)
     for kind, body in (GOOD["named"], GOOD["parquet"]):
-        np.testing.assert_array_equal(read_table(kind, "t", body, settings).features, X[:, ::-1])
+        np.testing.assert_array_equal(read_table(kind, "t", body, shape).features, X[:, ::-1])
     with pytest.raises(GsscError, match="the table lacks 'age'"):
-        read_table("csv", "t", CSV, Settings(3, ["a", "b", "age"], 5, 30))
+        read_table("csv", "t", CSV, TableShape(3, ["a", "b", "age"], 5, 30))
     with pytest.raises(GsscError, match="the table lacks 'age'"):
-        read_table(*GOOD["parquet"][:1], "t", GOOD["parquet"][1], Settings(3, ["a", "b", "age"], 5, 30))
+        read_table(*GOOD["parquet"][:1], "t", GOOD["parquet"][1], TableShape(3, ["a", "b", "age"], 5, 30))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,471 @@
+"""Time, memory and accuracy of streamed training against the size of the graph, beside PyTorch Geometric.
+
+    python benchmarks/scale.py run --folder SCRATCH --out SCRATCH/scale.jsonl
+    python benchmarks/scale.py report --out SCRATCH/scale.jsonl
+
+Graphs are built by ``gssc data build`` (csbm: degree 20, 128 features, 5 classes, signal 4, homophily 0.8, 20 labels
+per class), and ogbn-arxiv's structure with made rows (class mean plus noise, as in csbm). Every measurement is a
+process of its own, with one thread; its result is a line of JSON, and a run that was interrupted goes on behind the
+last line.
+
+Methods:
+    gssc     the default learner, streamed (:class:`gssc.learner.streamed.StreamedLearner`)
+    limited  the same under RLIMIT_DATA (200 MB beyond what the imported libraries take), on a graph whose features are
+             four times that
+    gcn      PyTorch Geometric, two GCNConv layers of width 64, full batch
+    sage     PyTorch Geometric, two SAGEConv layers of width 64 on sampled neighbourhoods (10 and 10 neighbours). The
+             sampler is one of this file, on NumPy arrays: NeighborLoader needs pyg-lib or torch-sparse, which have no
+             wheel for this torch
+
+CPU seconds are those of the process, which other processes on the machine hardly change; seconds are by the clock. The
+files of a graph are dropped from the page cache before a measurement, where the system allows it.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SIZES = {f"csbm-1e{power}": (10 ** (power - 1), 10**power) for power in (4, 5, 6, 7)}
+LARGEST = {"csbm-1e8": (10_000_000, 100_000_000)}
+LIMIT, LIMITED = 200_000_000, ("csbm-wide", 100_000, 1_000_000, 2048)  # bytes beyond those of the libraries
+RIVAL_LIMIT = 6_000_000_000  # bytes that a rival may take; above, it counts as not fitting
+EPOCHS, BATCHES = 6, 20
+RIVAL_SECONDS = 6  # of CPU time that a rival trains, at least one epoch
+
+
+def worker(method: str, folder: str) -> dict[str, Any]:
+    """Measure one method on one graph, in this process."""
+    import torch
+
+    torch.set_num_threads(1)
+    if method == "limited":
+        import sklearn.linear_model  # noqa: F401 - counted with the libraries
+
+        import gssc.learner.streamed  # noqa: F401
+
+        most = _status("/proc/self/status", "VmData", 1024) + LIMIT
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    elif method in ("gcn", "sage"):
+        resource.setrlimit(resource.RLIMIT_DATA, (RIVAL_LIMIT, RIVAL_LIMIT))
+    drop_from_cache(Path(folder))
+    measured = {"gssc": ours, "limited": ours, "gcn": gcn, "sage": sage}[method](folder)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        **measured,
+        "peak_rss": usage.ru_maxrss * 1024,
+        "disk_read": _status("/proc/self/io", "read_bytes"),
+        "load": os.getloadavg()[0],
+    }
+
+
+def ours(folder: str) -> dict[str, Any]:
+    """Sketches, a timed run of batches, and the accuracy after every epoch of 20 batches."""
+    from gssc.graph import Graph
+    from gssc.learner.settings import Config
+    from gssc.learner.streamed import StreamedLearner
+
+    graph, config = Graph.load(folder), Config()
+    config.teachers.pair_epochs, config.teachers.pair_batches = EPOCHS, BATCHES
+    begun, cpu = time.perf_counter(), time.process_time()
+    training = StreamedLearner(graph, config)
+    training.prepare()
+    found = {"prepare": time.perf_counter() - begun, "prepare_cpu": time.process_time() - cpu}
+    curve, pairs = [], 0
+    started, cpu_started = time.perf_counter(), time.process_time()
+    for record in training.epochs():
+        pairs += record.edges_kept
+        curve.append([time.perf_counter() - begun, time.process_time() - cpu, record.val_score, record.test_score])
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
+    drawn = EPOCHS * BATCHES * training.settings.train.batch_size
+    return {
+        **found,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "feature_bytes": graph.features.nbytes,
+        "items_per_second": drawn / seconds,
+        "items_per_cpu_second": drawn / cpu_seconds,
+        "epoch_cpu": 2 * graph.num_edges * cpu_seconds / drawn,
+        "pairs_trained": pairs,
+        "accuracy": training.outcome().kept.test_score,
+        "curve": curve,
+        "teacher": training.choices.get("teacher"),
+        "anonymous": _status("/proc/self/status", "RssAnon", 1024),
+    }
+
+
+def gcn(folder: str) -> dict[str, Any]:
+    """Full-batch GCN of PyTorch Geometric."""
+    import torch
+    from torch_geometric.nn import GCNConv
+
+    graph, x, labels, edge_index = loaded(folder)
+    torch.manual_seed(0)
+    layers = torch.nn.ModuleList(
+        [GCNConv(graph.num_features, 64, cached=True), GCNConv(64, graph.num_classes, cached=True)]
+    )
+
+    def forward(drop: bool) -> Any:
+        hidden = torch.nn.functional.dropout(layers[0](x, edge_index).relu(), 0.5, drop)
+        return layers[1](hidden, edge_index)
+
+    def epoch() -> int:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(forward(True)[train], labels[train])
+        loss.backward()
+        optimizer.step()
+        return int(edge_index.shape[1])
+
+    def score() -> tuple[float, float]:
+        with torch.no_grad():
+            right = forward(False).argmax(1) == labels
+        return float(right[graph.val].float().mean()), float(right[graph.test].float().mean())
+
+    optimizer, train = torch.optim.Adam(layers.parameters(), 0.01, weight_decay=5e-4), torch.from_numpy(graph.train)
+    return trained(graph, epoch, score, most=200)
+
+
+def sage(folder: str) -> dict[str, Any]:
+    """GraphSAGE on sampled neighbourhoods of training nodes; test nodes are predicted from samples, too."""
+    import torch
+    from torch_geometric.nn import SAGEConv
+
+    graph, x, labels, edge_index = loaded(folder)
+    torch.manual_seed(0)
+    layers = torch.nn.ModuleList([SAGEConv(graph.num_features, 64), SAGEConv(64, graph.num_classes)])
+    sample = neighbour_sampler(edge_index.numpy(), graph.num_nodes)
+    rng = np.random.default_rng(0)
+
+    def forward(nodes: np.ndarray, drop: bool) -> tuple[Any, int]:
+        everyone, edges = sample(nodes, rng)
+        hidden = torch.nn.functional.dropout(layers[0](x[everyone], edges).relu(), 0.5, drop)
+        return layers[1](hidden, edges)[: len(nodes)], int(edges.shape[1])
+
+    def epoch() -> int:
+        used = 0
+        for part in np.array_split(rng.permutation(graph.train), -(-len(graph.train) // 512)):
+            optimizer.zero_grad()
+            logits, count = forward(part, True)
+            torch.nn.functional.cross_entropy(logits, labels[part]).backward()
+            optimizer.step()
+            used += count
+        return used
+
+    def score() -> tuple[float, float]:
+        with torch.no_grad():
+            found = [np.concatenate([forward(part, False)[0].argmax(1).numpy() for part in np.array_split(nodes, 8)])
+                     == graph.labels[nodes] for nodes in (graph.val, graph.test)]  # fmt: skip
+        return float(found[0].mean()), float(found[1].mean())
+
+    optimizer = torch.optim.Adam(layers.parameters(), 0.01, weight_decay=5e-4)
+    return trained(graph, epoch, score, most=100)
+
+
+def neighbour_sampler(edge_index: np.ndarray, nodes: int, fanout: int = 10) -> Any:
+    """A function that samples two hops of neighbours: node numbers, seeds first, and edges among them."""
+    import torch
+
+    order = np.argsort(edge_index[1], kind="stable")
+    neighbours = edge_index[0][order].astype(np.int32)
+    starts = np.searchsorted(edge_index[1][order], np.arange(nodes + 1))
+
+    def sample(seeds: np.ndarray, rng: np.random.Generator) -> tuple[Any, Any]:
+        sources, targets, frontier = [], [], seeds
+        for _ in range(2):
+            size = starts[frontier + 1] - starts[frontier]
+            some = frontier[size > 0]
+            picks = (rng.random((len(some), fanout)) * (size[size > 0])[:, None]).astype(np.int64)
+            sources.append(neighbours[starts[some][:, None] + picks].ravel())
+            targets.append(np.repeat(some, fanout))
+            frontier = np.unique(sources[-1])
+        others = np.setdiff1d(np.concatenate([*sources, *targets]), seeds)
+        everyone = np.concatenate([seeds, others])
+        place = np.argsort(everyone)
+        ends = [place[np.searchsorted(everyone[place], np.concatenate(side))] for side in (sources, targets)]
+        return torch.from_numpy(everyone), torch.from_numpy(np.stack(ends))
+
+    return sample
+
+
+def loaded(folder: str) -> tuple[Any, Any, Any, Any]:
+    """The graph in memory, as PyTorch Geometric takes it."""
+    import torch
+
+    from gssc.graph import Graph
+
+    graph = Graph.load(folder)
+    x = torch.from_numpy(np.array(graph.features, dtype=np.float32))
+    edges = np.asarray(graph.edges).astype(np.int64)
+    both = torch.from_numpy(np.concatenate([edges, edges[::-1]], axis=1))
+    return graph, x, torch.from_numpy(np.array(graph.labels)), both
+
+
+def trained(graph: Any, epoch: Any, score: Any, most: int) -> dict[str, Any]:
+    """Epochs until the time or their number is over, with a score after every tenth and the last."""
+    begun, cpu, used, curve, training = time.perf_counter(), time.process_time(), 0, [], 0.0
+    wall = 0.0
+    for number in range(most):
+        before, at = time.process_time(), time.perf_counter()
+        used += epoch()
+        training, wall = training + time.process_time() - before, wall + time.perf_counter() - at
+        over = time.process_time() - cpu > RIVAL_SECONDS
+        if number % 10 == 9 or over or number + 1 == most:
+            curve.append([time.perf_counter() - begun, time.process_time() - cpu, *score()])
+        if over:
+            break
+    best = max(curve, key=lambda entry: entry[2])
+    return {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "feature_bytes": graph.features.nbytes,
+        "items_per_second": used / wall,
+        "items_per_cpu_second": used / training,
+        "epoch_cpu": training / (number + 1),
+        "epochs": number + 1,
+        "accuracy": best[3],
+        "curve": curve,
+    }
+
+
+def drop_from_cache(folder: Path) -> None:
+    """Ask the system to forget the pages of a graph's files."""
+    for path in folder.glob("*.npy"):
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _status(path: str, name: str, unit: int = 1) -> int:
+    line = next((line for line in Path(path).read_text().splitlines() if line.startswith(f"{name}:")), ": 0")
+    return int(line.split()[1]) * unit
+
+
+def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
+    """CPU time of building, of the sketches and of a pass that reads and shuffles all pairs, by number of edges."""
+    import torch
+
+    from gssc.data.build import build_graph
+    from gssc.data.sources import CsbmSource
+    from gssc.graph import Graph
+    from gssc.train.edge_stream import EdgeStream, Position
+    from gssc.trust.streamed import Sketches
+
+    torch.set_num_threads(1)
+    for edges in sizes:
+        path = folder / f"passes-{edges}.graph"
+        source = CsbmSource(nodes=edges // 10, num_edges=edges, features=128, signal=4, val=100, test=100)
+        times = [time.process_time()]
+        build_graph(source, path, overwrite=True)
+        times.append(time.process_time())
+        graph = Graph.load(path)
+        Sketches.of(graph.features, graph.edges)
+        times.append(time.process_time())
+        pairs = sum(len(batch.index) for batch in EdgeStream(graph.edges, 512).batches(Position()))
+        times.append(time.process_time())
+        yield {
+            "edges": graph.num_edges,
+            "pairs": pairs,
+            **dict(zip(("build", "sketches", "read"), np.diff(times).tolist(), strict=True)),
+        }
+
+
+# The runs ------------------------------------------------------------------------------------------------------------
+
+
+def cells(largest: bool) -> Iterator[tuple[str, str]]:
+    """Graphs and methods in the order they are measured."""
+    yield "csbm-1e4", "gssc"
+    for name in ("csbm-1e5", "csbm-1e6"):
+        yield from ((name, method) for method in ("gssc", "sage", "gcn"))
+    yield LIMITED[0], "limited"
+    for name in ("arxiv", "csbm-1e7"):
+        yield from ((name, method) for method in ("gssc", "sage", "gcn"))
+    if largest:
+        yield "csbm-1e8", "gssc"
+
+
+def run(folder: Path, out: Path, largest: bool) -> None:
+    """Build what is missing and measure what has no line yet."""
+    done = {(line["graph"], line["method"]) for line in lines_of(out)}
+    for name, method in cells(largest):
+        if (name, method) in done:
+            continue
+        path = folder / f"{name}.graph"
+        built = build(name, path)
+        command = [sys.executable, __file__, "worker", method, str(path)]
+        started = time.perf_counter()
+        process = subprocess.run(command, capture_output=True, text=True)
+        line: dict[str, Any] = {"graph": name, "method": method, "wall": time.perf_counter() - started, **built}
+        if process.returncode == 0:
+            line.update(json.loads(process.stdout.splitlines()[-1]))
+        else:
+            line["error"] = process.stderr.strip().splitlines()[-1][:200] if process.stderr.strip() else "killed"
+        with out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        sys.stderr.write(f"{name} {method} {line['wall']:.0f} s {line.get('accuracy', line.get('error'))}\n")
+
+
+def build(name: str, path: Path) -> dict[str, Any]:
+    """Build a graph unless it is there; returns the time if it was built now."""
+    if path.exists():
+        return {}
+    sys.stderr.write(f"building {name}\n")
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started, cpu = time.perf_counter(), usage.ru_utime + usage.ru_stime
+    if name == "arxiv":
+        build_arxiv(path)
+    else:
+        nodes, edges, width = (*{**SIZES, **LARGEST}[name], 128) if name != LIMITED[0] else LIMITED[1:]
+        numbers = {
+            "nodes": nodes,
+            "edges": edges,
+            "features": width,
+            "signal": 4,
+            "val": min(2000, nodes // 5),
+            "test": min(5000, nodes // 5),
+        }
+        options = [text for option, value in numbers.items() for text in (f"--{option}", str(value))]
+        command = [sys.executable, "-m", "gssc", "data", "build", "csbm", *options, "--out", str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {"build": time.perf_counter() - started, "build_cpu": usage.ru_utime + usage.ru_stime - cpu}
+
+
+def build_arxiv(path: Path) -> None:
+    """ogbn-arxiv's citations, labels and split, with 128 made features: its class's mean plus noise."""
+    from gssc.data import load_dataset
+    from gssc.data.build import build_graph
+    from gssc.data.sources import GraphSource
+
+    graph = load_dataset("ogbn-arxiv", features="random:128")
+    means = np.random.default_rng(1).standard_normal((graph.num_classes, 128)).astype(np.float32)
+    means *= 4 / np.linalg.norm(means, axis=1, keepdims=True)
+    build_graph(GraphSource(graph.with_(features=graph.features + means[graph.labels])), path)
+
+
+def lines_of(out: Path) -> list[dict[str, Any]]:
+    """What was measured so far."""
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else []
+
+
+def report(out: Path) -> str:
+    """Two tables: the measurements, and how ours grow with the edges."""
+    lines = lines_of(out)
+    rows = [
+        "| graph | edges | features, MB | method | items/s (CPU) | epoch, CPU s | peak RSS, MB | disk read, MB | "
+        "accuracy | CPU s to it |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for line in lines:
+        if "error" in line:
+            rows.append(f"| {line['graph']} | | | {line['method']} | {line['error']} | | | | | |")
+            continue
+        rows.append(
+            f"| {line['graph']} | {line['edges']:,} | {line['feature_bytes'] / 1e6:,.0f} | {line['method']} | "
+            f"{line['items_per_cpu_second']:,.0f} | {line['epoch_cpu']:,.1f} | {line['peak_rss'] / 1e6:,.0f} | "
+            f"{line['disk_read'] / 1e6:,.0f} | {line['accuracy']:.4f} | {to_accuracy(line):,.1f} |"
+        )
+    sizes = [line for line in lines if line["method"] == "gssc" and line["graph"].startswith("csbm-1e")]
+    if len(sizes) > 1:
+        edges = np.log([line["edges"] for line in sizes])
+        for what in ("epoch_cpu", "prepare_cpu"):
+            slope = np.polyfit(edges, np.log([line[what] for line in sizes]), 1)[0]
+            rows.append(f"\nGrowth exponent of {what} in edges: {slope:.3f}.")
+    return "\n".join(rows) + "\n"
+
+
+GRAPHS = {  # nodes, undirected edges, features, bytes of a feature
+    "ogbn-papers100M": (111_059_956, 1_615_685_872, 128, 2),
+    "a billion edges": (50_000_000, 1_000_000_000, 128, 2),
+}
+CORES, EFFICIENCY = 16, 0.8  # assumed: of a machine, and of a process among many beside one alone
+PARAMETERS, STEP = 200_000, 512  # of the MLP, and pairs of a step in each process
+BUDGET = 50 * 20 * 512  # pairs of the default schedule
+
+
+def project(out: Path, measured: Path) -> str:
+    """Hours, memory, disk and network of two large graphs on 1, 8 and 64 machines, from the measured CPU times."""
+    sizes = [json.loads(line) for line in measured.read_text(encoding="utf-8").splitlines()]
+    largest = max(sizes, key=lambda line: line["edges"])
+    ours = [line for line in lines_of(out) if line["method"] == "gssc"]
+    rate = float(np.median([line["items_per_cpu_second"] for line in ours]))
+    rows = [
+        f"Measured: {rate:,.0f} pairs per CPU second; "
+        f"building {1e6 * largest['build'] / largest['edges']:.1f} and sketches "
+        f"{1e6 * largest['sketches'] / largest['edges']:.1f} CPU seconds per million edges "
+        f"(with 0.1 million nodes of 128 features), at {largest['edges']:,} edges.\n",
+        "| graph | machines | build, h | sketches, h | default schedule, h | one pass over all pairs, h | "
+        "memory per process, GB | disk per machine, GB | network per machine and pass, GB |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, (nodes, edges, width, size) in GRAPHS.items():
+        scale = edges / largest["edges"]
+        disk = (nodes * (width * size + 8) + 8 * edges) / 1e9
+        for machines in (1, 8, 64):
+            processes = machines * CORES
+            speed = rate * (processes * EFFICIENCY if processes > 1 else 1)
+            steps = 2 * edges / (STEP * processes)
+            network = 0 if machines == 1 else steps * 2 * 4 * PARAMETERS / 1e9
+            hours = [scale * largest["build"], scale * largest["sketches"], BUDGET / speed, 2 * edges / speed]
+            rows.append(
+                f"| {name} | {machines} | "
+                + " | ".join(f"{value / 3600:,.2f}" for value in hours)
+                + f" | {320 * nodes / 1e9:.1f} | {disk:,.0f} | {network:,.0f} |"
+            )
+    return "\n".join(rows) + "\n"
+
+
+def to_accuracy(line: dict[str, Any]) -> float:
+    """CPU seconds until the validation score is within half a point of its best."""
+    best = max(entry[2] for entry in line["curve"])
+    return float(next(entry[1] for entry in line["curve"] if entry[2] >= best - 0.005))
+
+
+def main() -> None:
+    """Run, report, or measure one cell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    runs = commands.add_parser("run")
+    runs.add_argument("--folder", type=Path, required=True)
+    runs.add_argument("--out", type=Path, required=True)
+    runs.add_argument("--largest", action="store_true", help="also 10^8 edges: 60 GB of disk")
+    reports = commands.add_parser("report")
+    reports.add_argument("--out", type=Path, required=True)
+    growth = commands.add_parser("passes", help="CPU time of the passes over a graph, by its number of edges")
+    growth.add_argument("--folder", type=Path, required=True)
+    growth.add_argument("--sizes", type=int, nargs="+", default=[30_000, 100_000, 300_000, 1_000_000])
+    projects = commands.add_parser("project", help="hours and memory of larger graphs, from what was measured")
+    projects.add_argument("--out", type=Path, required=True)
+    projects.add_argument("--passes", type=Path, required=True, help="output of the subcommand passes")
+    one = commands.add_parser("worker")
+    one.add_argument("method", choices=("gssc", "limited", "gcn", "sage"))
+    one.add_argument("graph")
+    args = parser.parse_args()
+    if args.command == "run":
+        run(args.folder, args.out, args.largest)
+    elif args.command == "project":
+        sys.stdout.write(project(args.out, args.passes))
+    elif args.command == "passes":
+        for line in passes(args.folder, args.sizes):
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()
+    elif args.command == "report":
+        sys.stdout.write(report(args.out))
+    else:
+        sys.stdout.write(json.dumps(worker(args.method, args.graph)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

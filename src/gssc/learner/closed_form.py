@@ -1,0 +1,195 @@
+"""Training of linear models: one fit per step, validation nodes choose; the whole takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from scipy.special import log_softmax, softmax
+
+from gssc.calibration import PRIOR_ROWS, fit_temperature
+from gssc.config import RivalConfig
+from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
+from gssc.extras import require
+from gssc.features import FeatureTable
+from gssc.graph import Graph
+from gssc.learner.linear import MOST_NUMBERS, PENALTIES, REDUCED, logistic_map, neighbour_rows, spread_rows
+from gssc.learner.student import mean_length
+from gssc.models.registry import model_entry
+from gssc.sparsify.registry import sparsifier_class
+from gssc.train.checkpoint import State
+from gssc.train.pairing import training_way
+from gssc.train.process import computing
+from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, deployed_mlp, scored
+from gssc.trust.sketch import unit_rows
+
+RIDGES = (0.3, 1.0, 3.0, 10.0)  # penalties of the student, for rows of length one on average
+LOWEST = -30.0  # logit of a class that has no training label
+SURE = 0.99  # share of the given class in the soft label of a training node
+
+
+class ClosedFormTraining(Training):
+    """Fits logistic regressions, or a ridge regression to the opinion of the best of them.
+
+    A step is one fit: of each kind of inputs with each penalty, or for a student of each ridge. The fit with the best
+    validation score is kept. Where the model will meet rows that training does not see, the ridge is chosen on
+    validation rows that the student did not learn from, and then fitted to all.
+
+    Args:
+        graph: the problem, with one class per node.
+        config: all settings.
+    """
+
+    Settings = RivalConfig
+    config: RivalConfig
+
+    def __init__(self, graph: Graph, config: RivalConfig):
+        super().__init__(graph, config)
+        name, settings = config.model.name, config.sparsifier
+        training_way(name, settings.name)  # refuses a sparsifier that would have to learn
+        if not self.task.has_classes:
+            raise GsscError(f"{name} needs one class per node; for several targets use model str_contrast")
+        self.kind = model_entry(name).load()
+        self.penalties = (config.model.penalty,) if config.model.penalty else PENALTIES
+        self.fitted: State = {}  # weights of the latest fit
+        with computing(config.train.threads), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.train.seed)
+            self.table = FeatureTable(self.seen.features, config.train.normalize)
+            self.scaling = self.table.scaling
+            edges = torch.from_numpy(self.seen.edges)
+            self.sparsifier = sparsifier_class(settings.name)(self.table.all(), edges, settings, self.rng)
+            self.sampled = self.sparsifier.sample(self.rng).detach().numpy()
+            self.directions = self._main_directions()
+        weighed = self.sparsifier.edges.numpy()
+        self.judge = Judge(self.task, self.seen.labels, weighed, self.seen.train, self.seen.val, self.seen.test)
+
+    def steps(self) -> Iterator[Step]:
+        """One fit per step."""
+        kept = np.flatnonzero(self.sampled > 0)
+        for place, (fitted, scores) in enumerate(self._fits()):
+            if place >= self.epoch:
+                self.fitted = fitted
+                yield Step("student" if self.kind.student else "linear", torch.from_numpy(scores), kept)
+
+    def _fits(self) -> Iterator[tuple[State, np.ndarray]]:
+        if self.kind.student:
+            yield from self._students(self._teacher())
+            return
+        for inputs in self.kind.inputs:
+            yield from self._regressions(inputs)
+
+    def _regressions(self, inputs: str) -> Iterator[tuple[State, np.ndarray]]:
+        """The weights of a regression per penalty, and its logits of every seen node."""
+        seen = self.seen
+        rows = self._inputs(inputs, seen, self.sparsifier.edges.numpy(), self.sampled)
+        for penalty in self.penalties:
+            chosen = rows[seen.train]
+            chosen = chosen.toarray() if sp.issparse(chosen) else chosen
+            weights, bias = logistic_map(chosen, seen.labels[seen.train], seen.num_classes, penalty)
+            bias = np.maximum(bias, LOWEST)
+            yield {"weights": weights, "bias": bias, "inputs": inputs}, rows @ weights + bias
+
+    def _teacher(self) -> np.ndarray:
+        """Soft labels by the regression with the best validation score; training labels are nearly sure of theirs."""
+        val, truth = self.seen.val, self.seen.labels[self.seen.val]
+        every = [logits for inputs in self.kind.inputs for _, logits in self._regressions(inputs)]
+        best = every[-1]
+        if len(val):
+            best = max(every, key=lambda logits: self.task.score(logits[val], truth))
+        soft = softmax(best / fit_temperature(best[val], truth, PRIOR_ROWS), axis=1)
+        given = np.eye(self.seen.num_classes)[self.seen.labels[self.seen.train]]
+        soft[self.seen.train] = SURE * given + (1 - SURE) * soft[self.seen.train]
+        return np.asarray(soft)
+
+    def _students(self, soft: np.ndarray) -> Iterator[tuple[State, np.ndarray]]:
+        """Ridge regressions from scaled rows to soft labels; scores are made logits by the best factor."""
+        ridge = require("sklearn.linear_model", extra="data").Ridge
+        rows, val = self._rows(), self.seen.val
+        scale = 1 / mean_length(rows)
+        taught = np.arange(len(soft))
+        held_out = self.graph.setting != "transductive" and len(val) > 0
+        if held_out:
+            taught = np.setdiff1d(taught, val)
+        for penalty in RIDGES:
+            model = ridge(alpha=penalty, solver="sparse_cg" if sp.issparse(rows) else "auto", random_state=0)
+            model.fit(rows[taught] * scale, soft[taught])
+            scores = np.asarray(model.predict(rows * scale))
+            factor = 1 / fit_temperature(scores[val], self.seen.labels[val], PRIOR_ROWS)
+            if held_out:
+                model.fit(rows * scale, soft)
+            weights, bias = scale * factor * model.coef_.T, factor * model.intercept_
+            yield {"weights": weights, "bias": bias, "inputs": "scaled"}, log_softmax(factor * scores, axis=1)
+
+    def _main_directions(self) -> np.ndarray | None:
+        """Directions that wide rows are reduced to where there are too many numbers, [d, k]; None if they stay."""
+        if self.seen.num_nodes * self.seen.num_features <= MOST_NUMBERS:
+            return None
+        svd = require("sklearn.utils.extmath", extra="data").randomized_svd
+        rows = unit_rows(self.seen.features)
+        return np.asarray(svd(rows, REDUCED, n_iter=3, random_state=self.config.train.seed)[2].T, dtype=np.float32)
+
+    def _rows(self) -> Any:
+        """Scaled rows, dense or CSR, [N, d]."""
+        return self.table.features
+
+    def _inputs(self, inputs: str, graph: Graph, edges: np.ndarray, weights: np.ndarray) -> Any:
+        if inputs == "scaled" or (inputs == "rows" and not self.kind.student):
+            return self._rows() if graph is self.seen else FeatureTable(graph.features, self.scaling).features
+        rows: Any = unit_rows(graph.features)
+        rows = rows if self.directions is None else rows @ self.directions
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        if inputs == "rows":
+            return rows
+        return (spread_rows if inputs == "spread" else neighbour_rows)(rows, edges, weights)
+
+    def components(self) -> dict[str, Any]:
+        """Nothing but what was counted."""
+        return {}
+
+    def kept_weights(self) -> State:
+        """The map of the latest fit."""
+        parts = {name: torch.from_numpy(np.ascontiguousarray(self.fitted[name])) for name in ("weights", "bias")}
+        return {**parts, "inputs": self.fitted["inputs"]}
+
+    def restore_best(self, weights: State) -> None:
+        """Take the kept map."""
+        self.fitted = {**weights, "weights": weights["weights"].numpy(), "bias": weights["bias"].numpy()}
+
+    def outcome(self) -> Outcome:
+        """Scores of every node of the graph, in its setting."""
+        graph, seen = self.graph, self.seen
+        nodes = torch.arange(seen.num_nodes)
+        edges, weights = self.sparsifier.settle(self.table.all(), torch.from_numpy(seen.edges), nodes)
+        kept = int((weights > 0).sum())
+        if graph.setting != "transductive":
+            rows = FeatureTable(graph.features, self.scaling).all()
+            joined = torch.from_numpy(graph.evaluation_edges())
+            edges, weights = self.sparsifier.settle(rows, joined, torch.from_numpy(self.seen_nodes))
+        whole = seen if graph.setting == "transductive" else graph
+        rows = self._inputs(self.fitted["inputs"], whole, edges.numpy(), weights.numpy())
+        scores = np.asarray(rows @ self.fitted["weights"] + self.fitted["bias"], dtype=np.float32)
+        return Outcome(
+            kept=scored(self.kept(), self.task, graph, scores),
+            scores=scores,
+            seconds=self.seconds,
+            epochs=self.epoch,
+            edges_kept=kept,
+            edges_total=seen.num_edges,
+        )
+
+    def deployed(self) -> DeployedModel:
+        """The linear map of rows alone."""
+        if self.kind.passes_messages:
+            raise NeedsGraph(
+                f"{self.config.model.name} averages over neighbours: it cannot be deployed without a graph"
+            )
+        layer = self.fitted["weights"].T.astype(np.float32), self.fitted["bias"].astype(np.float32)
+        return deployed_mlp(self.graph, [layer], "relu", self.scaling)
+
+    def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
+        """The edges that were weighed and the keep probability of each, which is one without a sparsifier."""
+        return self.seen_nodes[self.sparsifier.edges.numpy()], self.sparsifier.keep_probability().numpy()

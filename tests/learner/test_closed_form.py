@@ -1,0 +1,113 @@
+"""Linear models of the ring: against scikit-learn, deployed, resumed, on unseen nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from gssc.data import load_dataset
+from gssc.errors import GsscError
+from gssc.graph import Graph
+from gssc.learner.closed_form import ClosedFormTraining
+from gssc.learner.linear import logistic_map, neighbour_rows, spread_rows
+from gssc.recipes import config_for
+from gssc.train.training import NeedsGraph
+
+NAMES = ("linear_rows", "linear_spread", "linear_both", "ridge_student")
+
+
+def trained(name: str, graph: Graph) -> ClosedFormTraining:
+    training = ClosedFormTraining(graph, config_for(name, graph.name, graph.split, {}))
+    for _ in training.epochs():
+        pass
+    return training
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return load_dataset("csbm", nodes=300, seed=0, homophily=0.8, signal=1.0)
+
+
+def test_the_map_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.standard_normal((60, 5)).astype(np.float32), rng.integers(0, 3, 60)
+    weights, bias = logistic_map(rows, labels, 4, penalty=1.0)
+    model = LogisticRegression(C=1.0, tol=1e-3).fit(rows, labels)
+    assert np.allclose(weights[:, :3], model.coef_.T, atol=1e-4)
+    assert np.isneginf(bias[3])  # a class without labels
+
+
+def test_more_columns_than_rows_give_the_same_map():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.standard_normal((20, 50)).astype(np.float32), np.arange(20) % 2
+    weights, bias = logistic_map(rows, labels, 2, penalty=1.0)
+    model = LogisticRegression(C=1.0, tol=1e-3).fit(rows, labels)
+    found, wanted = rows @ (weights[:, 1] - weights[:, 0]) + bias[1] - bias[0], model.decision_function(rows)
+    assert np.allclose(found, wanted, atol=0.05)
+
+
+def test_spread_and_neighbour_rows_by_hand():
+    """Two nodes and an edge: the average over neighbours of one is the other."""
+    rows, edges = np.eye(2, dtype=np.float32), np.array([[0], [1]])
+    beside = neighbour_rows(rows, edges, np.ones(1, dtype=np.float32))
+    assert np.allclose(beside[0], [1, 0, 0, 1, 1, 0])
+    spread = spread_rows(rows, edges, np.ones(1, dtype=np.float32))
+    assert np.allclose(np.linalg.norm(spread, axis=1), 1)
+    assert spread[0, 0] > spread[0, 1] > 0.5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_learn(graph: Graph, name: str):
+    assert trained(name, graph).outcome().test_score > 0.3  # chance is 0.2
+
+
+def test_edges_help_where_they_should(graph: Graph):
+    rows, spread = (trained(name, graph).outcome().test_score for name in ("linear_rows", "linear_spread"))
+    assert spread > rows + 0.1
+
+
+@pytest.mark.parametrize("name", ["linear_rows", "ridge_student"])
+def test_graph_free_ones_are_deployed(graph: Graph, name: str):
+    training = trained(name, graph)
+    predicted = training.deployed().predict(graph.features)
+    assert (predicted == training.outcome().scores.argmax(axis=1)).mean() > 0.99
+
+
+def test_those_that_average_over_neighbours_are_not(graph: Graph):
+    with pytest.raises(NeedsGraph, match="neighbours"):
+        trained("linear_spread", graph).deployed()
+
+
+@pytest.mark.parametrize("setting", ["inductive", "cold-start"])
+@pytest.mark.parametrize("name", NAMES)
+def test_unseen_nodes(name: str, setting: str):
+    graph = load_dataset("csbm", nodes=300, seed=0, homophily=0.8, signal=2.0, setting=setting)
+    result = trained(name, graph).outcome()
+    assert result.scores.shape == (300, graph.num_classes)
+    assert result.test_score > 0.4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_test_labels_have_no_say(graph: Graph, name: str):
+    labels = graph.labels.copy()
+    labels[graph.test] = (labels[graph.test] + 1) % graph.num_classes
+    first, second = (trained(name, found).fitted for found in (graph, graph.with_(labels=labels)))
+    assert np.array_equal(first["weights"], second["weights"])
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_map(graph: Graph):
+    whole = trained("ridge_student", graph).fitted["weights"]
+    config = config_for("ridge_student", graph.name, graph.split, {})
+    first, second = (ClosedFormTraining(graph, config) for _ in range(2))
+    next(iter(first.epochs()))
+    second.load_state_dict(first.state_dict())
+    for _ in second.epochs():
+        pass
+    assert np.array_equal(second.fitted["weights"], whole)
+
+
+def test_a_sparsifier_that_learns_is_refused(graph: Graph):
+    config = config_for("linear_spread", graph.name, graph.split, {"sparsifier": {"name": "str_sparse"}})
+    with pytest.raises(GsscError, match="nothing to learn from"):
+        ClosedFormTraining(graph, config)

@@ -1,0 +1,148 @@
+"""Shuffled pairs of edges: each once per pass, in an order that is uniform enough, from any position."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from gssc.train.edge_stream import EdgeStream, PairBatch, Position, cut, prefetched
+
+EDGES = np.stack([np.arange(50), np.arange(50) + 1])
+
+
+def stream(batch_size: int = 7, block: int = 4, blocks: int = 3, seed: int = 0, **options: object) -> EdgeStream:
+    return EdgeStream(EDGES, batch_size, seed, block, blocks, **options)  # type: ignore[arg-type]
+
+
+def pairs_of(batches: Iterator[PairBatch]) -> list[tuple[int, int]]:
+    return [tuple(pair) for batch in batches for pair in batch.pairs[:, batch.index].T.tolist()]
+
+
+def both_ways(edges: np.ndarray = EDGES) -> Counter[tuple[int, int]]:
+    return Counter(map(tuple, np.concatenate([edges, edges[::-1]], axis=1).T.tolist()))
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+def test_every_pair_comes_once_per_pass(batch_size: int) -> None:
+    for number in range(3):
+        assert Counter(pairs_of(stream(batch_size).batches(Position(number)))) == both_ways()
+    assert all(len(batch.index) > 1 for batch in stream(2).batches(Position()))
+
+
+def test_a_pass_goes_on_from_any_position() -> None:
+    whole = list(stream().batches(Position(5)))
+    for number, batch in enumerate(whole[:-1]):
+        rest = list(stream().batches(batch.next))
+        assert pairs_of(iter(rest)) == pairs_of(iter(whole[number + 1 :]))
+        assert rest[0].rng.random() == np.random.default_rng([0, 5, *_place(batch.next)]).random()
+    assert whole[-1].next == Position(6)
+
+
+def _place(position: Position) -> tuple[int, int]:
+    return position.buffer, 1 + position.batch
+
+
+def test_an_endless_stream_goes_on_with_the_next_pass() -> None:
+    endless = stream().endless(Position())
+    first = [next(endless) for _ in range(len(list(stream().batches(Position()))))]
+    assert next(endless).next.passes == 1
+    assert first[-1].next == Position(1)
+    nothing = EdgeStream(np.empty((2, 0), dtype=np.int32), 4)
+    assert list(nothing.endless(Position())) == []
+
+
+def test_hidden_nodes_have_no_pairs() -> None:
+    hidden = np.zeros(51, dtype=bool)
+    hidden[10] = True
+    found = Counter(pairs_of(stream(hidden=hidden).batches(Position())))
+    assert found == both_ways(EDGES[:, (EDGES != 10).all(axis=0)])
+
+
+def test_every_edge_is_about_as_likely_anywhere_in_a_pass() -> None:
+    """A chi-square test of pair by tenth of the pass over 300 passes, at a level of one in a million.
+
+    Blocks stay together in a buffer, so positions within one pass depend on each other; over passes they do not.
+    """
+    passes, tenths = 300, 10
+    counts = np.zeros((51, 51, tenths))
+    for number in range(passes):
+        found = pairs_of(stream().batches(Position(number)))
+        for place, (first, second) in enumerate(found):
+            counts[first, second, place * tenths // len(found)] += 1
+    seen = counts[counts.sum(axis=2) > 0]
+    assert len(seen) == 100
+    expected = passes / tenths
+    statistic = ((seen - expected) ** 2 / expected).sum()
+    # Pairs of a buffer, 2 x 4 x 3 of them, move together: as if they were one, which widens the spread by a root of it.
+    degrees = (tenths - 1) * len(seen)
+    assert statistic / degrees < 1 + (chi2.ppf(1 - 1e-6, degrees) / degrees - 1) * np.sqrt(24)
+    in_order = np.corrcoef(np.arange(100), [both for both, _ in pairs_of(stream().batches(Position(7)))])[0, 1]
+    assert abs(in_order) < 0.5
+
+
+def test_a_sample_of_edges_holds_each_once_and_no_hidden_node() -> None:
+    hidden = np.zeros(51, dtype=bool)
+    hidden[:10] = True
+    sample = stream(hidden=hidden).sample(30, seed=3)
+    assert not hidden[sample].any()
+    assert max(Counter(map(tuple, sample.T.tolist())).values()) == 1
+    assert stream().sample(10**6, seed=3).shape == EDGES.shape
+
+
+def test_order_depends_on_seed_and_pass_alone() -> None:
+    first, again = (pairs_of(stream().batches(Position(2))) for _ in range(2))
+    assert first == again
+    assert first != pairs_of(stream().batches(Position(3)))
+    assert first != pairs_of(stream(seed=1).batches(Position(2)))
+
+
+def test_cut() -> None:
+    assert [len(part) for part in cut(np.arange(9), 4)] == [4, 5]
+    assert cut(np.arange(0), 4) == []
+    assert [len(part) for part in cut(np.arange(1), 4)] == [1]
+
+
+# Ahead of time -------------------------------------------------------------------------------------------------------
+
+
+def test_prefetched_items_are_the_same_and_the_thread_ends() -> None:
+    before = threading.active_count()
+    assert list(prefetched(range(100), ahead=3)) == list(range(100))
+    endless = prefetched(iter(int, 1), ahead=3)
+    assert next(endless) == 0
+    endless.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
+
+
+def test_items_are_made_ahead_but_not_without_bound() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(50):
+            made.append(number)
+            yield number
+
+    ahead = prefetched(items(), ahead=3)
+    next(ahead)
+    deadline = time.monotonic() + 10
+    while len(made) < 4 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert 4 <= len(made) <= 6
+    ahead.close()  # type: ignore[attr-defined]
+
+
+def test_an_error_of_the_thread_is_raised_where_its_item_would_be() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise ValueError("broken")
+
+    ahead = prefetched(items())
+    assert next(ahead) == 1
+    with pytest.raises(ValueError, match="broken"):
+        next(ahead)

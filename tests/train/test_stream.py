@@ -1,0 +1,295 @@
+"""Streamed training: equal to training in memory on equal batches, resumable, bounded in memory, chosen by size."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gssc.config import ContrastConfig
+from gssc.data import csbm
+from gssc.data.build import build_graph
+from gssc.data.sources import CsbmSource, GraphSource, NodeFacts
+from gssc.errors import GsscError
+from gssc.graph import Graph
+from gssc.learner.learner import LearnerTraining
+from gssc.learner.settings import Config
+from gssc.learner.streamed import StreamedLearner, fitted
+from gssc.result import fit, make_training
+from gssc.run import Run, fingerprint
+from gssc.sparsify.registry import sparsifier_settings
+from gssc.train.bilevel import BilevelTraining
+from gssc.train.checkpoint import load_checkpoint, save_checkpoint
+from gssc.train.stream import StreamedTraining
+
+GRAPH = csbm(nodes=200, classes=3, features=6, degree=6, per_class=10, signal=4.0)
+
+
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    folder = tmp_path_factory.mktemp("disk")
+    build_graph(GraphSource(GRAPH), folder / "g.graph")
+    return Graph.load(folder / "g.graph")
+
+
+def pair_settings(sparsifier: str = "none", **train: Any) -> ContrastConfig:
+    config = ContrastConfig(sparsifier=sparsifier_settings(sparsifier)())
+    config.model.hidden, config.train.batch_size, config.train.normalize = 8, 64, "standard"
+    config.train.warmup_epochs, config.train.epochs = 0, 3
+    for name, value in train.items():
+        setattr(config.train, name, value)
+    return config
+
+
+def learner_settings(**teachers: Any) -> Config:
+    config = Config()
+    config.model.hidden, config.train.memory = 8, 0.0
+    config.teachers.pair_epochs, config.teachers.pair_batches = 4, 3
+    for name, value in teachers.items():
+        setattr(config.teachers, name, value)
+    return config
+
+
+def weights(training: BilevelTraining) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in training.model.state_dict().items()}
+
+
+def identical(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def finished(training: Any) -> Any:
+    for _ in training.epochs():
+        pass
+    return training
+
+
+# The same result on the same batches ---------------------------------------------------------------------------------
+
+
+def test_streamed_and_in_memory_steps_are_the_same_on_the_same_batches(on_disk: Graph) -> None:
+    memory, streamed = BilevelTraining(GRAPH, pair_settings()), StreamedTraining(on_disk, pair_settings())
+    streamed.prepare()
+    assert identical(weights(memory), weights(streamed))
+    start = weights(memory)
+    of_memory = memory._class_weight(memory.pairs)
+    assert of_memory is not None
+    assert streamed.class_weight is not None
+    assert torch.equal(of_memory, streamed.class_weight)
+    chosen = [np.random.default_rng(7).permutation(memory.pairs.shape[1])[part * 64 :][:64] for part in range(6)]
+    for training in (memory, streamed):
+        batches = (training.batches.batch(memory.pairs, index, np.random.default_rng(1)) for index in chosen)
+        training.descend_on(batches, of_memory)
+        training.update_centers()
+    assert not identical(weights(memory), start)
+    assert identical(weights(memory), weights(streamed))
+    predicted = streamed.predict(np.arange(GRAPH.num_nodes))
+    assert torch.allclose(memory.predict_all(), predicted, atol=1e-6)
+
+
+def test_a_pass_trains_on_every_pair_once(on_disk: Graph) -> None:
+    training = StreamedTraining(on_disk, pair_settings(epochs=2))
+    records = list(training.epochs())
+    assert [record.edges_kept for record in records] == [2 * GRAPH.num_edges] * 2
+    assert records[0].homophily == pytest.approx(GRAPH.homophily())
+    assert training.position_numbers == [2, 0, 0]
+
+
+def test_the_evidence_drops_pairs_by_their_keep_probability() -> None:
+    drawn = np.random.default_rng(0).integers(0, GRAPH.num_nodes, (2, 300))
+    noisy = GRAPH.with_(edges=np.concatenate([GRAPH.edges, drawn], axis=1))
+    training = StreamedTraining(noisy, pair_settings("evidence", epochs=4))
+    records = list(training.epochs())
+    assert training.trust is not None
+    keep = training.trust.keep_of(noisy.edges, training.dense_rows)
+    expected = 2 * keep.sum()
+    spread = np.sqrt(2 * (keep * (1 - keep)).sum())
+    for record in records:
+        assert abs(record.edges_kept - expected) < 5 * spread
+        assert record.homophily > noisy.homophily() + 0.05
+    warm = StreamedTraining(noisy, pair_settings("evidence", warmup_epochs=1, epochs=0))
+    assert next(iter(warm.epochs())).edges_kept == 2 * noisy.num_edges
+
+
+def test_the_budget_of_pairs_does_not_grow_with_the_graph(on_disk: Graph) -> None:
+    training = StreamedTraining(on_disk, pair_settings(max_batches=2, epochs=3))
+    records = list(training.epochs())
+    assert [record.edges_kept for record in records] == [128] * 3
+    assert training.position_numbers == [0, 0, 6]
+
+
+# Runs ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop", [1, 3])
+def test_a_resumed_training_ends_with_the_same_weights(on_disk: Graph, tmp_path: Path, stop: int) -> None:
+    whole = finished(StreamedLearner(on_disk, learner_settings()))
+    stopped = StreamedLearner(on_disk, learner_settings())
+    epochs = stopped.epochs()
+    for _ in range(stop):
+        next(epochs)
+    epochs.close()  # type: ignore[attr-defined]
+    save_checkpoint(tmp_path / "c.safetensors", stopped.state_dict())
+    resumed = StreamedLearner(on_disk, learner_settings())
+    resumed.load_state_dict(load_checkpoint(tmp_path / "c.safetensors"))
+    assert identical(weights(whole), weights(finished(resumed)))
+
+
+def test_size_decides_between_memory_and_stream(on_disk: Graph) -> None:
+    config = learner_settings()
+    assert type(make_training(on_disk, config)) is StreamedLearner
+    assert type(make_training(GRAPH, config)) is LearnerTraining
+    config.train.memory = 0.25
+    training = make_training(on_disk, config)
+    assert type(training) is LearnerTraining
+    assert not training.graph.on_disk
+    assert type(make_training(on_disk, pair_settings(memory=0.0))) is StreamedTraining
+
+
+def test_a_run_on_a_graph_on_disk_is_deployed_like_any_other(on_disk: Graph, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", learner_settings(pair_epochs=12, pair_batches=10), on_disk)
+    metrics = run.train()
+    assert metrics["test_score"] > 0.85
+    assert metrics["edges_total"] == GRAPH.num_edges
+    assert metrics["graph"] == fingerprint(on_disk)
+    assert run.result is not None
+    model = run.result.deployed()
+    predicted = model.predict_proba(np.asarray(on_disk.features)).argmax(axis=1)
+    assert (predicted == run.result.scores[:].argmax(axis=1)).all()
+    assert run.result.scores.shape == (200, 3)
+    assert np.load(tmp_path / "run" / "edges.npz")["edge_index"].shape[1] == GRAPH.num_edges
+
+
+def test_the_teacher_knows_more_than_rows_tell(on_disk: Graph) -> None:
+    training = StreamedLearner(on_disk, learner_settings())
+    training.prepare()
+    assert training.teacher is not None
+    assert (training.teacher(GRAPH.test).argmax(axis=1) == GRAPH.labels[GRAPH.test]).mean() > 0.9
+    assert "regression on" in training.choices["teacher"]
+    batch = next(training.epoch_batches(sparsify=False))
+    assert batch.soft is not None
+    assert batch.soft.shape == (2, len(batch), 3)
+    without = StreamedLearner(on_disk, learner_settings(linear=False))
+    assert next(without.epoch_batches(sparsify=False)).soft is None
+
+
+@pytest.mark.parametrize("setting", ["inductive", "cold-start"])
+def test_test_nodes_and_their_edges_are_not_seen(on_disk: Graph, setting: str) -> None:
+    graph = on_disk.with_(setting=setting)
+    training = finished(StreamedLearner(graph, learner_settings()))
+    seen, _ = GRAPH.with_(setting=setting).training_view()
+    assert training.outcome().edges_total == seen.num_edges
+    assert not np.isin(training.edge_trust()[0], graph.test).any()
+
+
+# Odd input -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_streamed_is_refused(on_disk: Graph) -> None:
+    with pytest.raises(GsscError, match="no sparsifier str_sparse"):
+        StreamedTraining(on_disk, pair_settings("str_sparse"))
+    targets = GRAPH.with_(labels=np.eye(3)[GRAPH.labels])
+    with pytest.raises(GsscError, match="one class per node"):
+        StreamedLearner(targets, learner_settings())
+    assert np.isfinite(finished(StreamedTraining(targets, pair_settings())).outcome().val_score)
+
+
+@pytest.mark.parametrize("odd", ["constant features", "one class", "isolated nodes", "no validation", "one edge"])
+def test_odd_graphs_train_to_finite_weights(odd: str) -> None:
+    graph = GRAPH
+    if odd == "constant features":
+        graph = graph.with_(features=np.ones((200, 6)))
+    elif odd == "one class":
+        graph = graph.with_(labels=np.zeros(200, dtype=np.int64))
+    elif odd == "isolated nodes":
+        graph = graph.with_(edges=graph.edges[:, (graph.edges < 50).all(axis=0)])
+    elif odd == "no validation":
+        graph = graph.with_(val=None)
+    else:
+        graph = graph.with_(edges=[[0], [1]])
+    training = finished(StreamedLearner(graph, learner_settings()))
+    assert all(bool(value.isfinite().all()) for value in weights(training).values())
+    assert np.isfinite(training.outcome().scores[:]).all()
+
+
+def test_two_classes_and_missing_classes_have_a_teacher() -> None:
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.standard_normal((40, 3)), np.repeat([0, 2], 20)
+    inputs[labels == 2] += 2
+    weight, bias = fitted(inputs, labels, 3, 1.0)
+    assert ((inputs @ weight + bias).argmax(axis=1) == labels).mean() > 0.8
+    assert bias[1] < -10
+    weight, bias = fitted(inputs, np.ones(40, dtype=np.int64), 3, 1.0)
+    assert (inputs @ weight + bias).argmax() % 3 == 1
+
+
+def test_fit_streams_a_graph_on_disk(on_disk: Graph) -> None:
+    result = fit(on_disk, learner_settings())
+    assert isinstance(result.training, StreamedLearner)
+    assert result.calibration is not None
+
+
+# Memory --------------------------------------------------------------------------------------------------------------
+
+ROWS, WIDTH, ROOM = 80_000, 1024, 80_000_000
+LIMITED = """
+import re, resource, sys
+import numpy as np, sklearn.linear_model, torch
+torch.set_num_threads(1)
+from gssc.graph import Graph
+from gssc.learner.settings import Config
+from gssc.learner.streamed import StreamedLearner
+graph, config = Graph.load(sys.argv[1]), Config()
+config.model.hidden, config.teachers.pair_epochs, config.teachers.pair_batches = 16, 2, 4
+taken = 1024 * int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read())[1])
+resource.setrlimit(resource.RLIMIT_DATA, (taken + int(sys.argv[2]),) * 2)
+try:
+    np.array(graph.features)
+    sys.exit("the limit does not limit")
+except MemoryError:
+    pass
+training = StreamedLearner(graph, config)
+for _ in training.epochs():
+    pass
+print(training.outcome().test_score)
+"""
+
+
+class WideSource:
+    """Wide rows: the same block again and again, so that they are made in no time."""
+
+    name, width, weighted = "wide", WIDTH, False
+
+    def signature(self) -> dict[str, Any]:
+        return {}
+
+    def rows(self, start: int) -> Iterator[np.ndarray]:
+        block = np.random.default_rng(0).standard_normal((1000, WIDTH), dtype=np.float32)
+        block[:, :2] += 10 * np.eye(2)[np.arange(1000) % 2]
+        for _ in range(ROWS // 1000):
+            yield block
+
+    def facts(self) -> NodeFacts:
+        parts = np.split(np.arange(1000), [100, 500])
+        return NodeFacts(np.arange(ROWS) % 2, ("0", "1"), *parts, split="first")
+
+    def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[tuple[np.ndarray, None]]:
+        drawn = CsbmSource(nodes=ROWS, num_edges=100_000, classes=2, val=10, test=10)
+        yield from ((edges, None) for edges, _ in drawn.edges(start, None))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_DATA counts maps of its own on Linux only")
+def test_memory_stays_within_a_quarter_of_the_features(tmp_path: Path) -> None:
+    about = build_graph(WideSource(), tmp_path / "wide.graph")
+    assert about["files"]["features.npy"]["bytes"] > 4 * ROOM
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "wide.graph"), str(ROOM)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert float(process.stdout) > 0.9
