@@ -232,7 +232,8 @@ def kills(work: Work, rounds: int, seed: int, place: Path) -> Outcome:
             killed += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
         code = finish(lambda folder=folder: work.run(folder), log)
         if code != 0 or work.result(folder) != expected:
-            wrong.append(f"round {number}: exit {code}, {one_line(log) or 'another result'}")
+            wrong.append(f"round {number}: exit {code}, {one_line(log) or log.read_text()[-300:]}")
+        print(f"{work.name}: {number + 1} rounds, {killed} kills, {len(wrong)} wrong", file=sys.stderr, flush=True)
     bad = f"; WRONG: {'; '.join(wrong)}" if wrong else ""
     return rounds, f"{killed} kills; {rounds - len(wrong)} of {rounds} resumed to the undisturbed bytes{bad}"
 
@@ -285,6 +286,8 @@ def little_memory(work: Work, megabytes: int, place: Path) -> Outcome:
 
     code = finish(limited, place / "log")
     said = one_line(place / "log")
+    if said is None:
+        print((place / "log").read_text()[-2000:], file=sys.stderr)
     again = finish(lambda: work.run(folder), place / "log")
     same = again == 0 and work.result(folder) == work.result(undisturbed)
     return 1, told(code, said) + (", without the limit it goes on to the same bytes" if same else ", and then WRONG")

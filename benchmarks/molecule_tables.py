@@ -4,6 +4,7 @@ gssc bench --datasets bbbp --models gssc,gcn,gin,fingerprint_forest --seeds 3 --
 python benchmarks/molecule_tables.py molecules.sqlite --paper results.json
 
 ``--paper`` is a file with the numbers of the paper: {"table3": {"rows": {METHOD: {SET: {"mean": ..., "std": ...}}}}}.
+``--into results/molecules.md`` puts the tables between the two comments there instead of printing them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ BESIDE = {
     "sim_grace": "SimGRACE",
     "graph_mvp": "GraphMVP",
 }
+START, END = "<!-- tables of benchmarks/molecule_tables.py -->", "<!-- end of the tables -->"
 Rows = list[dict[str, Any]]
 
 
@@ -37,14 +39,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", type=Path, nargs="+")
     parser.add_argument("--paper", type=Path)
+    parser.add_argument("--into", type=Path)
     given = parser.parse_args()
     rows = [row for path in given.stores for row in Store(path).rows() if row["status"] == "done"]
+    parts = []
     for dataset in sorted({row["dataset"] for row in rows}):
         if DATASETS[dataset.partition(":")[0]].level == "graph":
-            print(f"\n## {dataset}\n\n" + table([row for row in rows if row["dataset"] == dataset]))
+            parts.append(f"## {dataset}\n\n" + table([row for row in rows if row["dataset"] == dataset]))
     if given.paper:
         published = json.loads(given.paper.read_text(encoding="utf-8"))["table3"]["rows"]
-        print(f"\n## Beside the paper\n\n{beside(rows, published)}")
+        parts.append(f"## Beside the paper\n\n{beside(rows, published)}")
+    text = "\n\n".join(parts)
+    if given.into is None:
+        print(text)
+        return
+    before, _, rest = given.into.read_text(encoding="utf-8").partition(START)
+    given.into.write_text(f"{before}{START}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 def by_model(rows: Rows) -> dict[str, Rows]:

@@ -9,7 +9,9 @@ import pytest
 
 from gssc.config import ContrastConfig, parse_config
 from gssc.data import csbm
+from gssc.features import FeatureTable
 from gssc.graph import Graph
+from gssc.learner.settings import Config
 from gssc.result import Result, fit
 
 GRAPH = csbm(nodes=60, classes=2, features=6, degree=4, per_class=6, signal=3.0)
@@ -59,10 +61,18 @@ def test_rivals_are_deployed_with_their_scaling(model: str) -> None:
 
 
 def test_unlike_scales_are_noted_unless_they_were_put_on_one() -> None:
-    assert any("unlike scales" in note for note in fit(unlike_scales(), quick(normalize="row")).notes)
+    assert any("different scales" in note for note in fit(unlike_scales(), quick(normalize="row")).notes)
     for normalize in ("standard", "auto"):
-        assert not any("unlike scales" in note for note in fit(unlike_scales(), quick(normalize=normalize)).notes)
-    assert not any("unlike scales" in note for note in fit(GRAPH, quick(normalize="none")).notes)
+        assert not any("different scales" in note for note in fit(unlike_scales(), quick(normalize=normalize)).notes)
+    assert not any("different scales" in note for note in fit(GRAPH, quick(normalize="none")).notes)
+
+
+def test_a_scaling_that_held_out_labels_chose_is_not_noted() -> None:
+    result = fit(unlike_scales(), Config().shortened(1))
+    result.training.scaling = FeatureTable(result.graph.features, "none").scaling  # as if it had been chosen
+    assert result._scale_note() is None
+    result.config.train.normalize = "none"
+    assert "different scales" in result._scale_note()
 
 
 def test_keep_probabilities_that_are_all_alike_are_noted() -> None:

@@ -18,7 +18,8 @@ SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bag
 UNIT_SCALE = (0.1, 3.0)  # the median and the greatest spread of columns that need no scaling
 LARGEST_UNIT_VALUE = 10.0
 ROWS_JUDGED = 10_000
-NUMBERS_JUDGED = 2**21  # of memory-mapped rows
+ROWS_SCALED = 256  # together, of memory-mapped rows
+NUMBERS_JUDGED = 2**20  # of memory-mapped rows
 
 
 class SparseRows:
@@ -129,6 +130,13 @@ class FeatureTable:
         scaled = self.scaling.applied(features)
         return scaled if sp.issparse(scaled) else np.asarray(scaled, dtype=np.float32)
 
+    def _scaled_on_read(self, chosen: np.ndarray) -> np.ndarray:
+        """The same for rows that were just read, a few at a time: scaling takes double precision on the way."""
+        scaled = np.empty_like(chosen)
+        for start in range(0, len(chosen), ROWS_SCALED):
+            scaled[start : start + ROWS_SCALED] = self._scaled(chosen[start : start + ROWS_SCALED])
+        return scaled
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.features.shape
@@ -139,7 +147,7 @@ class FeatureTable:
         if sp.issparse(chosen):
             return SparseRows(chosen) if self.device is None else on_device(dense(chosen), self.device)
         chosen = np.ascontiguousarray(chosen, dtype=np.float32)
-        rows = torch.from_numpy(self._scaled(chosen) if self.scale_on_read else chosen)
+        rows = torch.from_numpy(self._scaled_on_read(chosen) if self.scale_on_read else chosen)
         return rows if self.device is None else on_device(rows, self.device)
 
     def all(self) -> Rows:

@@ -114,7 +114,7 @@ class EpochProgress:
         self._ended.set()
         if self.bar:
             self.bar.stop()
-        elif not failed:
+        elif self.pace.epochs and not failed:
             spent = clock(sum(self.pace.seconds.values()))
             self.console.print(f"trained {sum(self.pace.epochs.values())} epochs in {spent}", soft_wrap=True)
 

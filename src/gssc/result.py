@@ -132,12 +132,14 @@ class Result:
         features, scaling = self.graph.features, getattr(self.training, "scaling", None)
         if scaling is None or scaling.scale is not None or issparse(features):
             return None
+        if "normalize" in getattr(self.training, "choices", {}) and self.config.train.normalize == "auto":
+            return None  # held-out labels preferred this scaling to the standard one
         spread = column_spread(some_rows(features))
         if len(spread) == 0 or spread.max() <= UNLIKE * spread.min():
             return None
         return (
-            f"columns are on unlike scales (standard deviations from {spread.min():.3g} to {spread.max():.3g}), so "
-            "the largest ones decide: --train.normalize standard puts them on one"
+            f"columns have very different scales (standard deviations {spread.min():.3g} to {spread.max():.3g}), so "
+            "the largest ones dominate: consider --train.normalize standard"
         )
 
     def _trust_note(self) -> str | None:
@@ -177,7 +179,8 @@ class Result:
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
     """The training of the model that ``config.model.name`` names, ready to run; streamed for a large graph on disk."""
-    return training_for(graph, config)(graph, config)
+    kind = training_for(graph, config)
+    return kind(graph if kind.streams else graph.in_memory(), config)
 
 
 def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch], None] | None = None) -> Result:

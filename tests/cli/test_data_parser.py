@@ -25,7 +25,10 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict:
 def test_list_and_info(called: dict) -> None:
     assert main(["data", "list"]) == 0
     assert main(["data", "info", "cora", "--data-root", "here"]) == 0
-    assert called == {"list_datasets": {"data_root": None}, "dataset_info": {"name": "cora", "data_root": "here"}}
+    assert called == {
+        "list_datasets": {"data_root": None},
+        "dataset_info": {"name": "cora", "data_root": "here", "check": False},
+    }
 
 
 TABLES = ["--nodes", "n.csv", "--edges", "e.csv", "--out", "g.npz"]
@@ -77,7 +80,7 @@ def test_import_keeps_an_existing_graph(called: dict, tmp_path: Path, monkeypatc
     ("arguments", "message"),
     [
         (["lst"], "did you mean 'list'?"),
-        ([], "error: name a subcommand: list, info, import; see gssc data --help"),
+        ([], "error: name a subcommand: list, info, import, build; see gssc data --help"),
         (["info"], "error: missing NAME; see gssc data"),
         (["import", "--nods", "n.csv"], "did you mean '--nodes'?"),
         (["import", "--nodes", "n.csv"], "error: missing --out; see gssc data"),

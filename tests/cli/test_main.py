@@ -84,12 +84,19 @@ class Failing:
         raise self.error
 
 
+OUT_OF_MEMORY = "error: not enough memory: make the model (model.hidden), the batches or the graph smaller\n"
+
+
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
         (GsscError("first\n  second"), 2, "error: first second\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (OSError(28, "No space left on device", "big.npz"), 2, "error: big.npz: No space left on device\n"),
+        (MemoryError(), 2, OUT_OF_MEMORY),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), 2, OUT_OF_MEMORY),
+        (RuntimeError("can't start new thread"), 2, OUT_OF_MEMORY),
+        (ImportError("lib.so: failed to map segment from shared object"), 2, OUT_OF_MEMORY),
     ],
 )
 def test_what_the_user_can_mend_is_one_line(monkeypatch, capsys, error: BaseException, code: int, line: str) -> None:

@@ -13,7 +13,7 @@ from gssc.deploy.export.card import card
 from gssc.deploy.export.source import Source, read_source
 from gssc.errors import GsscError
 
-HEADINGS = ["Data", "Quality", "Calibration", "Intended use", "Limits", "Input", "Output", "Where it comes from"]
+HEADINGS = ["Data", "Quality", "Calibration", "Intended use", "Limits", "Input", "Output", "Origin"]
 
 
 def source(model: DeployedModel, **more: dict) -> Source:
@@ -52,9 +52,9 @@ def test_the_card_of_a_run(model: DeployedModel) -> None:
     assert "not measured" in section(text, "Calibration")
     assert "features alone" in section(text, "Limits")
     assert "transductive" in section(text, "Limits")
-    assert "3 numbers a row" in section(text, "Input")
+    assert "3 numbers per row" in section(text, "Input")
     assert "0. cat\n1. dog" in section(text, "Output")
-    origin = section(text, "Where it comes from")
+    origin = section(text, "Origin")
     assert "| layers | 3 -> 4 -> 2, relu, batch norm folded in |" in origin
     assert "| trained with | gssc 0.1.0, torch 2.13.0 |" in origin
     assert "`ab12`" in origin

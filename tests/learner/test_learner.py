@@ -17,6 +17,7 @@ from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.run import Run
 from gssc.settings import read_settings
+from gssc.sparsify.registry import sparsifier_settings
 from gssc.train.training import Training
 
 
@@ -126,3 +127,10 @@ def test_a_run_writes_down_what_was_decided(graph: Graph, tmp_path: Path):
     text = (tmp_path / "run" / "config.yaml").read_text()
     assert f"#   normalize: {metrics['choices']['normalize']}" in text
     assert parse_config(read_settings(tmp_path / "run" / "config.yaml")) == quick()
+
+
+def test_without_a_sparsifier_no_edge_is_doubted(graph: Graph):
+    config = quick()
+    config.sparsifier = sparsifier_settings("none")()
+    assert (LearnerTraining(graph, config).edge_trust()[1] == 1).all()
+    assert (LearnerTraining(graph, quick()).edge_trust()[1] < 1).any()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import random
@@ -17,7 +18,7 @@ from gssc.cli.main import main
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.evaluate.executor import Finished
-from gssc.scoring.parts import FileJob, parts_of, score_file
+from gssc.scoring.parts import FileJob, _Part, parts_of, score_file
 from gssc.scoring.score import MANIFEST, score
 
 
@@ -197,6 +198,18 @@ def test_other_scores_are_not_mixed_in(model: DeployedModel, model_folder, tmp_p
     score(tmp_path / "second", source, tmp_path / "out", Here(), overwrite=True)
     expected = DeployedModel.load(tmp_path / "second").predict_proba(rows_of(2))
     np.testing.assert_allclose(probabilities(pq.read_table(tmp_path / "out")), expected, rtol=1e-5)
+
+
+def test_a_disk_that_fills_up_is_one_line_and_leaves_no_part(model_folder, tmp_path, monkeypatch):
+    source = write_parquet(tmp_path / "rows.parquet", rows_of(5), np.arange(5))
+
+    def no_room(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_Part, "_flush", no_room)
+    with pytest.raises(GsscError, match="make room on the disk"):
+        score(model_folder, source, tmp_path / "out", Here())
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [MANIFEST]
 
 
 SCORE = """

@@ -92,6 +92,17 @@ def test_tensorboard_gets_every_epoch(graph: Graph, tmp_path: Path) -> None:
 # MLflow warns about its own file store and about packages it would like to see.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
+def test_a_store_that_cannot_be_opened_is_one_line(graph: Graph, tmp_path: Path, monkeypatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+
+    def refuse(uri: str | None) -> None:
+        raise mlflow.exceptions.MlflowException("The store is closed. See the manual.")
+
+    monkeypatch.setattr(mlflow, "MlflowClient", refuse)
+    with pytest.raises(GsscError, match=r"^MLflow: The store is closed; check MLFLOW_TRACKING_URI"):
+        Run(tmp_path / "run", parse_config(SHORT), graph).train(callbacks=[make_tracker("mlflow")])
+
+
 def test_mlflow_gets_settings_epochs_and_result(graph: Graph, tmp_path: Path, monkeypatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())

@@ -1,4 +1,4 @@
-"""Shuffled pairs of edges: each once per pass, in an order that is uniform enough, from any position, in any shard."""
+"""Shuffled pairs of edges: each once per pass, in an order that is uniform enough, from any position."""
 
 from __future__ import annotations
 
@@ -33,12 +33,6 @@ def test_every_pair_comes_once_per_pass(batch_size: int) -> None:
     for number in range(3):
         assert Counter(pairs_of(stream(batch_size).batches(Position(number)))) == both_ways()
     assert all(len(batch.index) > 1 for batch in stream(2).batches(Position()))
-
-
-def test_shards_together_take_every_pair_once() -> None:
-    found = [pairs_of(stream(shard=(rank, 3)).batches(Position())) for rank in range(3)]
-    assert sum(map(Counter, found), Counter()) == both_ways()
-    assert all(found)
 
 
 def test_a_pass_goes_on_from_any_position() -> None:
@@ -85,11 +79,20 @@ def test_every_edge_is_about_as_likely_anywhere_in_a_pass() -> None:
     assert len(seen) == 100
     expected = passes / tenths
     statistic = ((seen - expected) ** 2 / expected).sum()
-    # Pairs of a block move together: at most 2 x 4 x 3 of a buffer count as one, which widens the spread accordingly.
+    # Pairs of a buffer, 2 x 4 x 3 of them, move together: as if they were one, which widens the spread by a root of it.
     degrees = (tenths - 1) * len(seen)
     assert statistic / degrees < 1 + (chi2.ppf(1 - 1e-6, degrees) / degrees - 1) * np.sqrt(24)
     in_order = np.corrcoef(np.arange(100), [both for both, _ in pairs_of(stream().batches(Position(7)))])[0, 1]
     assert abs(in_order) < 0.5
+
+
+def test_a_sample_of_edges_holds_each_once_and_no_hidden_node() -> None:
+    hidden = np.zeros(51, dtype=bool)
+    hidden[:10] = True
+    sample = stream(hidden=hidden).sample(30, seed=3)
+    assert not hidden[sample].any()
+    assert max(Counter(map(tuple, sample.T.tolist())).values()) == 1
+    assert stream().sample(10**6, seed=3).shape == EDGES.shape
 
 
 def test_order_depends_on_seed_and_pass_alone() -> None:

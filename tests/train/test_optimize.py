@@ -14,7 +14,7 @@ without_compiler()
 weight = torch.nn.Parameter(torch.tensor([1.0]))
 optimizer = adam([weight], SimpleNamespace(lr=0.5, weight_decay=0.0))
 descend((weight * 2).sum(), optimizer)
-assert weight.item() == 0.5, weight
+assert abs(weight.item() - 0.5) < 1e-3, weight
 assert weight.grad.item() == 2
 optimizer.load_state_dict(optimizer.state_dict())
 assert "torch._dynamo" not in sys.modules

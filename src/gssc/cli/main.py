@@ -24,6 +24,8 @@ from gssc.names import nearest, printable
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
 
+# In messages of torch, of threads and of the loader of libraries when there is no memory left.
+NO_MEMORY = ("allocate memory", "can't start new thread", "failed to map segment")
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
@@ -90,8 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # torch's own words
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in NO_MEMORY):
             raise
         return _complain("not enough memory: make the model (model.hidden), the batches or the graph smaller")
     except KeyboardInterrupt:

@@ -135,7 +135,7 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def run(args: Any) -> None:
-    """Put the settings together, train with a progress bar, show the result; by torchrun, with other processes."""
+    """Train with the settings of the arguments and show the result; under torchrun, with other processes."""
     from gssc.train.distributed import joined
     from gssc.train.optimize import without_compiler
 
@@ -196,7 +196,7 @@ def _train(args: Any, processes: Processes) -> None:
 
 
 def settings_of(args: Any) -> RunConfig:
-    """The layers of settings: a run's own if it is resumed, else the recipe or preset; then the file, then options."""
+    """Return the layers of settings as one: a run's own if resumed, else recipe or preset; then file, then options."""
     from_file, typed = read_settings(args["config"]) if args.get("config") else {}, _typed(args)
     merged = merged_settings(from_file, typed)
     for one, other in (("dataset", "graph"), ("graph", "dataset")):  # one of the two, and what is typed wins

@@ -126,7 +126,7 @@ def ray_cluster(cores: int | None = None) -> Iterator[Any]:
             configure_logging=False,
             runtime_env={"env_vars": environment},
         )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises plain ones, too: on a busy machine, that a node did not start in time
         raise GsscError(f"cannot connect to Ray: {' '.join(str(error).split())}; check RAY_ADDRESS") from None
     try:
         yield ray

@@ -59,7 +59,7 @@ class BestStudent(BestEpoch):
         return {**super().state_dict(), "merit": merit, "top": self.top, "name": self.name}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Resume from a state of :meth:`state_dict`."""
         super().load_state_dict(state)
         self.merit = None if state["merit"] is None else tuple(state["merit"])
         self.top, self.name = state["top"], state["name"]

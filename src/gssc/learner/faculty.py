@@ -1,4 +1,4 @@
-"""The closed-form teachers and trees: who is asked, about which inputs, and how feature rows are scaled."""
+"""The teachers that need no epochs: which are fitted to which inputs, and how feature rows are scaled."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from gssc.trust.labels import label_trust
 FEWEST_COUNTS = 32  # columns from which rows may be counts of something
 RESTARTS = (0.02, 0.1, 0.3)  # of label spreading: the greater, the nearer labels stay
 FEWEST_WRONG = 0.02  # estimated share of wrong labels from which teachers that weigh labels are asked
-FEW = 3  # opinions that are worth a variation: averaged over edges, runner-up
+FEW = 3  # best opinions that get variants: averages over edges, runner-up
 
 
 class Faculty:
-    """Asks teachers that need no epochs and adds their opinions to a pool.
+    """Fits teachers that need no epochs and adds their opinions to a pool.
 
     Args:
         graph: what training may see.
@@ -46,7 +46,7 @@ class Faculty:
         self.label_noise = 0.0  # estimated share of wrong training labels
 
     def choose_scaling(self, wanted: str) -> tuple[str, str]:
-        """How rows are scaled for students, and the reason.
+        """Return how rows are scaled for students, and the reason.
 
         ``auto`` takes the usual scaling for this kind of features, unless logistic regressions on the scaled rows are
         better with another one by more than a standard error.
@@ -69,7 +69,7 @@ class Faculty:
         return best, f"held-out score of linear models on rows: {compared}"
 
     def linear(self) -> Iterator[str]:
-        """Ask linear teachers on every representation; gives a name after each."""
+        """Fit linear teachers to every representation; yield a phase name after each."""
         rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
         for name, inputs in representations(self.graph, self.keep, rows):
             self.ask_linear(name, inputs)
@@ -86,7 +86,7 @@ class Faculty:
                     label_spreading(walk, self.graph.num_classes, restart),
                     rows,
                 )
-        if not self.jury.cross_validates:  # else the labels in question would have to answer the question
+        if not self.jury.cross_validates:  # otherwise the labels that are doubted would also judge
             smooth = [name for name in self.pool.best(len(self.pool.opinions)) if " spread " in name]
             for name in smooth[:FEW]:
                 self.pool.add(f"runner-up of {name}", runner_up(self.pool.opinions[name]))
@@ -114,7 +114,7 @@ class Faculty:
         return self.label_weight
 
     def trees(self, scaled: np.ndarray) -> Iterator[str]:
-        """Ask forests, boosted trees and, on dense rows, kernel regressions; gives a name after each.
+        """Fit forests, boosted trees and, on dense rows, kernel regressions; yield a phase name after each.
 
         Args:
             scaled: rows as students see them.
@@ -122,7 +122,7 @@ class Faculty:
         graph, labels = self.graph, len(self.graph.train)
         columns = row_columns(graph.features, self.seed)
         inputs = {"rows": columns}
-        if graph.num_edges and not self.jury.cross_validates:  # else every tree would be grown once per fold
+        if graph.num_edges and not self.jury.cross_validates:  # otherwise every tree would be grown once per fold
             inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
         for name, table in inputs.items():
             for kind, fit in tree_teachers(graph.num_classes, labels, self.seed, len(self.jury.views)).items():
@@ -134,13 +134,13 @@ class Faculty:
             yield "kernels"
 
     def spread_best(self) -> None:
-        """Add the best opinions that were formed without edges averaged over edges."""
+        """Add averages over edges of the best opinions that were formed without edges."""
         without = [name for name in self.pool.best(len(self.pool.opinions)) if not uses_edges(name)]
         for name in without[:FEW]:
             self.pool.add_spread(name)
 
     def graph_helps(self) -> tuple[bool, str]:
-        """Whether edges tell linear teachers something that rows do not, and the scores that it follows from."""
+        """Return whether edges improve linear teachers, and the scores that show it."""
         with_edges, without = -np.inf, -np.inf
         for name, views in self.pool.opinions.items():
             if name.startswith(("regression", "class means")):
@@ -179,7 +179,7 @@ def judging_labels(graph: Graph) -> str:
 
 
 def uses_edges(name: str) -> bool:
-    """Whether the opinion of this name was formed with the help of edges."""
+    """Return whether the opinion of this name was formed with edges."""
     return " edges" in name or " structure" in name
 
 

@@ -1,4 +1,4 @@
-"""The labels that judge opinions: validation labels, or training labels by cross-validation where there are few."""
+"""Held-out labels, which judge opinions: validation labels or, if these are few, folds of the training labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TINY = 1e-7
 
 
 class Jury:
-    """Judges class probabilities of all nodes by labels that did not take part in forming them.
+    """Judges class probabilities of all nodes by labels that they were not fitted to.
 
     With enough validation labels there is one view of the training labels, all of them, and validation nodes judge.
     With fewer, there are views that each leave out one fold of the training labels, which then judges; the last view
@@ -62,18 +62,18 @@ class Jury:
         self.truth = labels[np.concatenate(self.judges)]
         self.weight = self.label_weight(np.concatenate(self.judges))
         if not self.weight.any():
-            self.weight = np.ones(len(self.truth))  # nothing to weigh by: all judge alike
+            self.weight = np.ones(len(self.truth))  # no weight is above zero: all count alike
 
     def label_weight(self, nodes: np.ndarray) -> np.ndarray:
         """Weight of the labels of nodes, by their classes and their own weights, [n]."""
         return np.asarray(self.class_weight[self.labels[nodes]] * self.node_weight[nodes])
 
     def judged(self, views: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Probabilities of the judging nodes, each from the view that it judges, [n, C]."""
+        """Return probabilities of the judging nodes, each from the view that it judges, [n, C]."""
         return np.concatenate([view[nodes] for view, nodes in zip(views, self.judges, strict=True)])
 
     def score(self, views: tuple[np.ndarray, ...]) -> float:
-        """Share of judging labels that are predicted right, classes weighed; NaN if there are none."""
+        """Return the weighted share of judging labels that are predicted right; NaN if there are none."""
         if not len(self.truth):
             return float("nan")
         return float(np.average(self.judged(views).argmax(axis=1) == self.truth, weights=self.weight))
@@ -83,7 +83,7 @@ class Jury:
         return float(np.sqrt(max(score * (1 - score), 0.0) / max(len(self.truth), 1)))
 
     def loss(self, views: tuple[np.ndarray, ...]) -> float:
-        """Mean negative log-likelihood of the judging labels, classes weighed; NaN if there are none."""
+        """Return the weighted mean negative log-likelihood of the judging labels; NaN if there are none."""
         if not len(self.truth):
             return float("nan")
         likely = self.judged(views)[np.arange(len(self.truth)), self.truth]
@@ -95,7 +95,7 @@ class Jury:
         return float(np.average(-likely, weights=self.weight))
 
     def merit(self, views: tuple[np.ndarray, ...]) -> tuple[float, float]:
-        """What opinions are ranked by, greater is better: score, then loss; by few labels, loss, then score."""
+        """Return what opinions are ranked by, greater is better: score, then loss; with few labels loss, then score."""
         score, loss = self.score(views), self.loss(views)
         return (score, -loss) if len(self.truth) >= MANY else (-loss, score)
 
@@ -116,7 +116,7 @@ class Jury:
         return f"{verb}: gains {gained:.3f} ± {error:.3f} of log-likelihood on labels it was not fitted to"
 
     def calibrated(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """The same opinions, tempered or, if that was decided, corrected by the judging labels."""
+        """Return opinions with one temperature or, if so decided, with a correction, fitted to the judging labels."""
         if not self.corrects:
             return self.tempered(views)
         scaled = self._on_one_scale(views)
@@ -127,7 +127,7 @@ class Jury:
         return tuple(on_one_scale(view, nodes) for view, nodes in zip(views, self.views, strict=True))
 
     def tempered(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """The same opinions made as sure of themselves as the judging labels warrant."""
+        """Return opinions with their confidence calibrated: one temperature, fitted to the judging labels."""
         logits = np.log(self.judged(views) + TINY)
         temperature = fit_temperature(logits, self.truth, PRIOR_ROWS)
         return tuple(np.asarray(softmax(np.log(view + TINY) / temperature, axis=1), dtype=np.float32) for view in views)

@@ -25,7 +25,7 @@ from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
 from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
-from gssc.trust.edges import edge_trust, weighed
+from gssc.trust.edges import edge_trust, everything_kept, weighed
 
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
@@ -37,14 +37,14 @@ class LearnerTraining(Training):
     """The default learner.
 
     1. Trust: a keep probability for every edge, from evidence without labels.
-    2. Teachers: linear models, trees and pair training (Algorithm 1) form opinions about every node. Held-out labels
-       rank them; the mean of the best is the teacher.
-    3. Rounds: students, MLPs that see a feature row alone, learn the teacher's opinion. Their own opinions, as they are
-       and averaged over trusted edges, join the others. A student cannot reproduce what wrong edges or wrong labels did
-       to single nodes, so it is often better than its teacher.
+    2. Teachers: linear models, trees and pair training (Algorithm 1) each give class probabilities of every node, an
+       opinion. Held-out labels rank the opinions, and the teacher is a geometric mean of the best.
+    3. Rounds: students, MLPs that see only a feature row, learn the teacher's opinion. Their own opinions, as they are
+       and averaged over trusted edges, join the pool. A student cannot reproduce the effect of wrong edges or wrong
+       labels on single nodes, so it is often better than its teacher.
 
-    The student that held-out labels favour is kept and deployed. Where the model will meet rows that training does not
-    see, students are chosen on rows they did not learn from.
+    The student with the best figures on held-out labels is kept and deployed. In the inductive and cold-start settings
+    students are chosen on rows that they did not learn from.
 
     Args:
         graph: the problem, with one class per node.
@@ -91,7 +91,8 @@ class LearnerTraining(Training):
             np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
-            self.trust = weighed(edge_trust(seen, seed), seen.edge_weight)
+            known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(seen, seed)
+            self.trust = weighed(known, seen.edge_weight)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
         self.faculty = Faculty(seen, self.trust.keep, self.pool, seed)
@@ -129,7 +130,7 @@ class LearnerTraining(Training):
         yield from self.teach()
 
     def ask_teachers(self) -> Iterator[Step]:
-        """Collect the opinions of teachers that need no epochs, and of other models that were asked for."""
+        """Fit the teachers that need no epochs and the models that the settings name, and pool their opinions."""
         teachers, faculty = self.config.teachers, self.faculty
         self.scaling_name, reason = faculty.choose_scaling(self.config.train.normalize)
         self.choices["normalize"] = f"{self.scaling_name}: {reason}"
@@ -157,7 +158,7 @@ class LearnerTraining(Training):
             pairs.epoch += 1
             yield Step("pairs", self._of_all_nodes(step.scores), step.edges, step.losses)
         mean = pairs.consensus.mean() if pairs.consensus.kept is None else pairs.consensus.kept
-        self._hear("pairs", mean.numpy(), self.pool.best(FEW))
+        self._add_opinion("pairs", mean.numpy(), self.pool.best(FEW))
         self.pairs = None
 
     def teach(self) -> Iterator[Step]:
@@ -175,7 +176,7 @@ class LearnerTraining(Training):
             self.pool.prune(self.config.teachers.best)
 
     def train_student(self, name: str, settings: StudentSettings) -> Iterator[Step]:
-        """Train a student towards the teacher, hear it, and keep it if it is the best so far."""
+        """Train a student on the teacher's soft labels, pool its opinion, and keep it if it is the best so far."""
         assert self.teacher is not None
         teacher = self.teacher.numpy()
         self.student = self.student or self._make_student(settings, self._taught())
@@ -185,13 +186,13 @@ class LearnerTraining(Training):
                 yield self._student_step(name, loss)
         merit = self._student_merit(self._student_opinion(), teacher)
         error = self._merit_error(merit)
-        listens = not self.jury.cross_validates  # then its opinion joins the others
-        if len(self._held_out()) and (listens or self.best.prefers(merit, error)):
-            # Now that it is judged, it may learn from the other rows, too.
+        joins = not self.jury.cross_validates  # whether its opinion joins the pool
+        if len(self._held_out()) and (joins or self.best.prefers(merit, error)):
+            # The held-out rows have served their purpose: train again with all rows.
             self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
             *_, loss = self.student.run()
-        if listens:
-            self._hear(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
+        if joins:
+            self._add_opinion(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
         self.best.offer(merit, error, f"{name}, round {self.round + 1}")
         yield self._student_step(name, loss)
 
@@ -205,14 +206,14 @@ class LearnerTraining(Training):
 
     # Teachers ---------------------------------------------------------------------------------------------------
 
-    def _hear(self, name: str, opinion: np.ndarray, partners: list[str]) -> None:
-        """Add an opinion, averaged over edges and combined with partners that are still in the pool."""
+    def _add_opinion(self, name: str, opinion: np.ndarray, partners: list[str]) -> None:
+        """Pool an opinion, its averages over edges, and its geometric means with partners that are in the pool."""
         self.pool.add(name, (opinion,))
         self.pool.add_spread(name)
         self.pool.add_products(name, [partner for partner in partners if partner in self.pool.opinions])
 
     def _pairs_are_wanted(self) -> bool:
-        """Whether to train on pairs: it takes edges, and labels that can judge its opinion."""
+        """Return whether to train on pairs, which needs edges and held-out labels that can judge its opinion."""
         wanted = self.config.teachers.pairs
         if not self.seen.num_edges or self.jury.cross_validates:
             return False
@@ -225,7 +226,7 @@ class LearnerTraining(Training):
         return self.pairs
 
     def _ask_model(self, name: str) -> Iterator[Step]:
-        """Train another model with its own settings and hear its opinion."""
+        """Train another model with its own settings and pool its opinion."""
         from gssc.recipes import config_for
         from gssc.train.registry import training_class
 
@@ -236,20 +237,20 @@ class LearnerTraining(Training):
         for _ in model.epochs():
             pass
         scores = torch.from_numpy(model.outcome().scores)
-        self._hear(name, self.task.probabilities(scores).numpy(), self.pool.best(FEW))
+        self._add_opinion(name, self.task.probabilities(scores).numpy(), self.pool.best(FEW))
         yield self._step(name)
 
     # Students ---------------------------------------------------------------------------------------------------
 
     def _rounds(self) -> int:
-        """One round where labels are too few to judge students by, or where the rows that judge must stay unseen.
+        """Return the number of rounds: one if labels are too few to judge students, or if the judging rows stay unseen.
 
-        A student of one round that learned from those rows would tell its successors about them.
+        In the second case a student that was trained again with those rows would pass them on to the next round.
         """
         return 1 if self.jury.cross_validates or self.unseen else max(1, self.config.teachers.rounds)
 
     def _variants(self) -> dict[str, StudentSettings]:
-        """Students that suit different data; held-out labels choose."""
+        """Return the settings of the students of a round by name; held-out labels choose among them."""
         model, wide = self.config.model, self.seen.num_features > NARROW
         steps = 200 if self.seen.num_nodes < SMALL else 300 if wide else 600
         base = StudentSettings(
@@ -273,18 +274,21 @@ class LearnerTraining(Training):
         return StudentTraining(self._rows(), self.teacher.numpy(), nodes, settings, seed)
 
     def _student_merit(self, opinion: np.ndarray, teacher: np.ndarray) -> tuple[float, float]:
-        """What students are ranked by: held-out labels, or where these are few, fidelity on rows they did not see."""
+        """Return what students are ranked by: score and loss on held-out labels or, if these are few, fidelity.
+
+        Fidelity is the mean log-likelihood of the teacher's soft labels on rows that the student did not learn from.
+        """
         if not self.jury.cross_validates:
             return self.jury.merit(self.jury.tempered((opinion,)))
         nodes = self._held_out() if len(self._held_out()) else np.arange(len(opinion))
         return float((teacher[nodes] * np.log(opinion[nodes] + TINY)).sum(axis=1).mean()), 0.0
 
     def _merit_error(self, merit: tuple[float, float]) -> float:
-        """How far apart the first figures of two students may be by luck; none where the first is not the score."""
+        """Return how far the first figures of two students may differ by chance; 0 if the first is not the score."""
         return self.jury.standard_error(merit[0]) if len(self.jury.truth) >= MANY else 0.0
 
     def _held_out(self) -> np.ndarray:
-        """Rows that a student does not learn from before it is judged: they stand for rows met later."""
+        """Return the rows that a student does not learn from before it is judged; they stand in for unseen rows."""
         if not self.jury.cross_validates:
             return self.seen.val if self.unseen else np.empty(0, dtype=np.int64)
         share, most = HELD_OUT
@@ -313,7 +317,7 @@ class LearnerTraining(Training):
     # Records, state and result ----------------------------------------------------------------------------------
 
     def _step(self, phase: str) -> Step:
-        """A record of the best opinion so far; of an even one while there is none."""
+        """Return a record of the best opinion so far, or of equal probabilities while there is none."""
         best = self.pool.best(1)
         view = self.pool.opinions[best[0]][-1] if best else np.ones((self.seen.num_nodes, self.seen.num_classes))
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
@@ -340,12 +344,12 @@ class LearnerTraining(Training):
         return all_logits(model, table.features)
 
     def components(self) -> dict[str, Any]:
-        """The pool, and whatever is in training."""
+        """Return the pool and whatever is in training."""
         in_training = {"pairs": self.pairs, "student": self.student}
         return {"pool": self.pool, **{name: part for name, part in in_training.items() if part is not None}}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state of :meth:`state_dict`: make what was in training, then fill it."""
+        """Resume from a state of :meth:`state_dict`: create what was in training, then load its state."""
         for name in self.counters:
             setattr(self, name, state["counters"][name])
         self.pairs = self._make_pairs() if "pairs" in state else None

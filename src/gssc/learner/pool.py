@@ -19,10 +19,10 @@ NEAR = 1.5  # standard errors by which the opinion of another kind of teacher ma
 
 
 class Pool:
-    """Opinions about the class of every node, ranked by a jury.
+    """Class probabilities of every node by several teachers, ranked by held-out labels.
 
     Args:
-        jury: who ranks.
+        jury: the held-out labels that rank opinions.
         edges: undirected edges that opinions may be averaged over, [2, E].
         keep: keep probability of each edge, [E].
         num_nodes: number of nodes.
@@ -34,12 +34,12 @@ class Pool:
         self.merits: dict[str, tuple[float, float]] = {}
 
     def add(self, name: str, views: Views) -> None:
-        """Take in an opinion, calibrated by the jury."""
+        """Add an opinion, calibrated by the held-out labels."""
         calibrated = self.jury.calibrated(views)
         self.opinions[name], self.merits[name] = calibrated, self.jury.merit(calibrated)
 
     def add_spread(self, name: str) -> None:
-        """Add an opinion of the pool averaged over edges: all alike, by trust, and by trust and agreement."""
+        """Add averages of an opinion over edges, weighted equally, by trust, and by trust and agreement."""
         if not self.edges.shape[1]:
             return
         views = self.opinions[name]
@@ -75,7 +75,7 @@ class Pool:
     def team(self, count: int) -> list[str]:
         """Names of the opinions whose mean is the teacher, some of them twice.
 
-        Few labels: the best opinion of each kind of teacher, for the best one of all is partly lucky. Many: ensemble
+        Few labels: the best opinion of each kind of teacher, because the best of all is partly lucky. Many: ensemble
         selection (Caruana et al. 2004), which adds, one at a time and with replacement, the opinion that lowers the
         held-out loss of the mean most, so that ones that err on different nodes come together.
         """
@@ -104,7 +104,7 @@ class Pool:
         return list(chosen.values())[:count]
 
     def prune(self, count: int) -> None:
-        """Forget all but the best opinions and those that the next teacher is made of."""
+        """Remove all but the best opinions and those that make up the next teacher."""
         kept = dict.fromkeys([*self.best(KEPT), *self.team(count)])
         self.opinions = {name: self.opinions[name] for name in kept}
         self.merits = {name: self.merits[name] for name in kept}
@@ -114,7 +114,7 @@ class Pool:
         return {name: [torch.from_numpy(view) for view in views] for name, views in self.opinions.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Resume from a state of :meth:`state_dict`."""
         self.opinions = {name: tuple(view.numpy() for view in views) for name, views in state.items()}
         self.merits = {name: self.jury.merit(views) for name, views in self.opinions.items()}
 

@@ -28,8 +28,9 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
     per_round = [student_records(training, settings.steps) for settings in training._variants().values()]
     rounds_left = training._rounds() - training.round
     ahead = {"students": rounds_left * sum(per_round) - sum(per_round[: training.variant])}
-    if training.student is not None:
-        ahead["students"] -= training.student.done // PASSES_PER_STEP
+    if (student := training.student) is not None:
+        ended = student.done >= student.passes
+        ahead["students"] -= per_round[training.variant] if ended else student.done // PASSES_PER_STEP
     if training.phase == "teachers":
         ahead["teachers"] = max(1, USUAL_TEACHERS - training.epoch)
     if training.phase != "rounds" and may_train_on_pairs(training):

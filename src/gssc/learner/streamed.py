@@ -75,7 +75,7 @@ class StreamedLearner(StreamedTraining):
         choices: what was decided, and why.
     """
 
-    Settings = Config  # type: ignore[assignment]  # its own, not those of training on pairs alone
+    Settings = Config
     config: Config
 
     def __init__(self, graph: Graph, config: Config):

@@ -1,4 +1,4 @@
-"""Training a student: a plain MLP learns a teacher's opinion of every node from feature rows alone."""
+"""Training of a student: a plain MLP that learns soft labels from feature rows alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class StudentTraining:
         )
 
     def run(self) -> Iterator[float]:
-        """The passes that are left; each gives its mean loss."""
+        """Run the remaining passes; yield the mean loss of each."""
         while self.done < self.passes:
             with torch.random.fork_rng(devices=[]):
                 torch.set_rng_state(self.torch_state)
@@ -74,7 +74,7 @@ class StudentTraining:
         return total / self.batches
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on."""
+        """Return everything needed to resume."""
         return copy.deepcopy(
             {
                 "model": self.model.state_dict(),
@@ -86,7 +86,7 @@ class StudentTraining:
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Resume from a state of :meth:`state_dict`."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.torch_state, self.done = state["torch"], state["done"]

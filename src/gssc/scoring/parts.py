@@ -140,6 +140,7 @@ class _Part:
         self._writer = self._stack.enter_context(
             pq.ParquetWriter(temporary, self._schema, write_page_checksum=True, compression="zstd")
         )
+        self._stack.push(self._complete)  # on the stack, so that a disk that fills up now is met like any other error
         return self
 
     def write(self, block: Rows) -> None:
@@ -166,12 +167,15 @@ class _Part:
             self._waiting = []
 
     def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def _complete(self, *error: Any) -> None:
+        """Write what is left and what the part holds, unless an error ended it."""
         if error[0] is None:
             self._flush()
             note = {"name": self.job.name, "state": self.state, "start": self.start, "rows": self.rows}
             text = json.dumps({**note, "last": self.last})
             self._writer.add_key_value_metadata({NOTE.decode(): text})
-        self._stack.__exit__(*error)
 
 
 def _blocks(job: FileJob) -> Iterator[Rows]:

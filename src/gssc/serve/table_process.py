@@ -45,7 +45,7 @@ class TableShape:
 
 
 def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> Rows:
-    """Read a table, or raise a :class:`GsscError` that says where it is wrong."""
+    """Read a table, or raise a :class:`GsscError` that names the place of the error."""
     path, wanted, width = Path(name), shape.feature_names, shape.width
     limits = TableLimits(shape.max_rows, width + SPARE_COLUMNS, shape.max_values)
     if kind == "parquet":
@@ -110,7 +110,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stdin = sys.stdin.buffer
     stdout = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not look like an answer
+    os.dup2(2, 1)  # what a library prints must not be taken for an answer
     shape = TableShape(**json.loads(stdin.readline()))
     import pyarrow.compute  # before the bound, which is for what tables need
     import pyarrow.parquet  # noqa: F401

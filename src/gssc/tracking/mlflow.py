@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.files import atomic_write
 from gssc.tracking.callback import Callback, epoch_numbers, flat_settings, result_numbers
@@ -32,6 +34,10 @@ class MLflow(Callback):
 
     def start(self, run: Run) -> None:
         """Open an MLflow run, or the one that the folder began with."""
+        with self._one_line():
+            self._open(run)
+
+    def _open(self, run: Run) -> None:
         self.client = self.mlflow.MlflowClient(self.uri)
         known = run.folder / RUN_ID
         if run.resumed and known.exists():
@@ -56,9 +62,20 @@ class MLflow(Callback):
         """Log the result and close the MLflow run: finished, or killed if there is no result."""
         if metrics is not None:
             self._log(result_numbers(metrics), 0)
-        self.client.set_terminated(self.run_id, status="KILLED" if metrics is None else "FINISHED")
+        with self._one_line():
+            self.client.set_terminated(self.run_id, status="KILLED" if metrics is None else "FINISHED")
+
+    @contextmanager
+    def _one_line(self) -> Iterator[None]:
+        """Raise an error of the tracking store as GsscError with its first sentence."""
+        try:
+            yield
+        except self.mlflow.exceptions.MlflowException as error:
+            reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
+            raise GsscError(f"MLflow: {reason}; check MLFLOW_TRACKING_URI, or train without --track mlflow") from None
 
     def _log(self, numbers: Mapping[str, float], step: int) -> None:
         now, metric = int(1000 * time.time()), self.mlflow.entities.Metric
         points = [metric(name, value, now, step) for name, value in numbers.items()]
-        self.client.log_batch(self.run_id, metrics=points)
+        with self._one_line():
+            self.client.log_batch(self.run_id, metrics=points)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.config import ContrastConfig
+from gssc.config import ContrastConfig, RunConfig
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable
@@ -45,7 +45,7 @@ class BilevelTraining(Training):
         plain: compute with ordinary torch operations, as on devices other than a CPU.
     """
 
-    Settings = ContrastConfig
+    Settings: ClassVar[type[RunConfig]] = ContrastConfig
     settings: ContrastConfig
     several_processes = True
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
@@ -289,6 +289,7 @@ class BilevelTraining(Training):
             return 0.0
         loss = weight * losses.class_centers(self._call("forward", rows).float(), labels.to(self.device))
         descend(loss, self.optimizer)
+        self.processes.average_statistics(self.model)
         return loss.item()
 
     @torch.no_grad()

@@ -100,6 +100,13 @@ class EdgeStream:
                 return
             start = Position(start.passes + 1, 0, 0)
 
+    def sample(self, count: int, seed: int) -> np.ndarray:
+        """About ``count`` edges that are not hidden, in blocks from all over the graph, [2, n]."""
+        blocks = -(-self.edges.shape[1] // self.block)
+        chosen = np.random.default_rng([seed, 16]).permutation(blocks)[: -(-count // self.block)]
+        pairs = self._read(chosen * self.block)
+        return pairs[:, : pairs.shape[1] // 2]
+
     def _order(self, passes: int) -> np.ndarray:
         """First edges of the blocks in the order of a pass."""
         count = -(-self.edges.shape[1] // self.block)

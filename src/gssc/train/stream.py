@@ -52,7 +52,7 @@ SPARSIFIERS = ("none", "evidence")  # that can be asked about a batch of edges
 JUDGED = 10_000  # nodes of each part of the split that judge an epoch
 TESTED = 200_000  # test nodes that the final score is of, at most
 SAMPLED_EDGES = 100_000  # whose trust is told at the end, at most
-NUMBERS_AT_A_TIME = 1 << 21  # of feature rows that are predicted together
+NUMBERS_AT_A_TIME = 1 << 20  # of feature rows that are predicted together
 
 Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
 
@@ -282,9 +282,7 @@ class StreamedTraining(BilevelTraining):
 
     def sampled_edges(self, seed: int) -> np.ndarray:
         """Some edges that training may see, in blocks from all over the graph, [2, n]."""
-        wanted = -(-SAMPLED_EDGES // self.stream.block)
-        pairs = self.stream._read(EdgeStream(self.graph.edges, 1, seed)._order(2**31)[:wanted])
-        return pairs[:, : pairs.shape[1] // 2]
+        return self.stream.sample(SAMPLED_EDGES, seed)
 
     def _degree_class_weight(self) -> Tensor | None:
         """Labelled nodes over labelled endpoints of each class, as in memory, with degrees for a count of endpoints."""

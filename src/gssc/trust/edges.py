@@ -51,7 +51,7 @@ def edge_trust(graph: Graph, seed: int = 0) -> EdgeTrust:
     rng = np.random.default_rng(seed)
     others = random_non_edges(graph, min(graph.num_edges, MOST_FITTED), rng) if graph.num_edges else graph.edges
     if min(graph.num_edges, others.shape[1]) < FEWEST_FITTED:
-        return EdgeTrust(np.ones(graph.num_edges, np.float32), 0.0, np.zeros(graph.num_edges))
+        return everything_kept(graph)
     sketch = feature_sketch(graph.features, seed=seed)
     evidence = PairEvidence(graph, sketch, sketch, np.zeros((graph.num_nodes, 1), np.float32))
     edges = as_inputs(evidence.measure(graph.edges, are_edges=True))
@@ -59,6 +59,11 @@ def edge_trust(graph: Graph, seed: int = 0) -> EdgeTrust:
     share = noise_share(odds, null)
     keep = np.clip(1 - share * np.exp(np.clip(-odds, -50, 50)), LEAST, 1)
     return EdgeTrust(keep.astype(np.float32), share, odds)
+
+
+def everything_kept(graph: Graph) -> EdgeTrust:
+    """Trust in every edge alike, for graphs whose edges are not to be doubted."""
+    return EdgeTrust(np.ones(graph.num_edges, np.float32), 0.0, np.zeros(graph.num_edges))
 
 
 def weighed(trust: EdgeTrust, weight: np.ndarray | None) -> EdgeTrust:

@@ -88,16 +88,17 @@ def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, in
     count, columns = features.shape
     fold = None if columns <= WIDTH else folding(columns, WIDTH, seed)
     rng = np.random.default_rng([seed, 11])
-    sampled = min(count, ROWS_SAMPLED, max(1000, 4 * NUMBERS_AT_A_TIME // columns))
+    sampled = min(count, ROWS_SAMPLED, max(1000, NUMBERS_AT_A_TIME // columns))
     sample = np.sort(rng.choice(count, sampled, replace=False))
 
     def short(rows: Any) -> np.ndarray:
-        unit = unit_rows(np.asarray(rows, dtype=np.float32))
+        unit = unit_rows(rows)
         return np.asarray(unit if fold is None else unit @ fold, dtype=np.float32)
 
     rows = short(features[sample])
     middle = rows.mean(axis=0)
-    _, directions = np.linalg.eigh(np.cov((rows - middle).T.astype(np.float64)).reshape(rows.shape[1], -1))
+    rows -= middle
+    _, directions = np.linalg.eigh((rows.T @ rows).astype(np.float64))
     directions = directions[:, ::-1][:, :width].astype(np.float32)
     sketch = np.empty((count, directions.shape[1]), dtype=np.float16)
     read, step = 0, max(64, NUMBERS_AT_A_TIME // columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -39,7 +40,7 @@ def card(source: Source, use: str = "") -> str:
         "Input": inputs(source),
         "Output": outputs(source),
         "Use": use,
-        "Where it comes from": origin(source),
+        "Origin": origin(source),
     }
     title = f"# Model card: {one_line(fact(source, 'dataset') or source.folder.resolve().name)}\n"
     body = "\n".join(f"## {heading}\n\n{text.rstrip()}\n" for heading, text in sections.items() if text)
@@ -120,7 +121,7 @@ def calibration(source: Source) -> str:
 
 
 def intended_use(source: Source) -> str:
-    """What the model is for."""
+    """Return the intended use."""
     return (
         "To classify rows of the same kind as the training nodes: the same features, measured and scaled the same way, "
         "from the same source. Neighbours, edges and ids are not used, so nodes without any edge can be classified."
@@ -128,29 +129,29 @@ def intended_use(source: Source) -> str:
 
 
 def limits(source: Source) -> str:
-    """What the model is not for."""
+    """Return the limits."""
     model = source.model
     lines = [
         "It predicts from features alone: information that only a node's neighbours carry has no effect.",
-        "Every row gets an answer, also one unlike anything in training; there is no answer for 'none of these'."
+        "Every row gets a class, even one unlike anything in training; there is no class for 'none of these'."
         if model.task == "multiclass"
         else "Each task is decided on its own, at a probability of one half.",
-        "Rows whose features have drifted from those of the training data lower its quality without any warning.",
+        "Its quality decreases without warning when features drift from those of the training data.",
         "Differences in quality between groups of nodes were not measured.",
     ]
     if fact(source, "setting") == "transductive" and score(source, "test") is not None:
         lines.append(
-            "Training saw features and edges of the test nodes (transductive): on rows that are new, expect less than "
-            "the test result above."
+            "Training saw features and edges of the test nodes (transductive): on new rows, expect less than the "
+            "test result above."
         )
     return "\n".join(f"- {line}" for line in lines)
 
 
 def inputs(source: Source) -> str:
-    """Columns and normalisation."""
+    """Return the columns and the normalisation."""
     model = source.model
     names = model.feature_names
-    count = f"{model.widths[0]:,} numbers a row, float32, finite"
+    count = f"{model.widths[0]:,} numbers per row, float32, finite"
     lines = [
         f"{count}, without names: the order of the training data." if names is None else f"{count}, in this order:"
     ]
@@ -168,32 +169,38 @@ def inputs(source: Source) -> str:
 
 
 def outputs(source: Source) -> str:
-    """Classes and what the numbers mean."""
+    """Return the classes and the meaning of the numbers."""
     model = source.model
     what = (
-        "Logits, and probabilities that sum to one (softmax), one column a class:"
+        "Logits, and probabilities that sum to one (softmax), one column per class:"
         if model.task == "multiclass"
-        else "Logits, and one probability a task (sigmoid); they do not sum to one:"
+        else "Logits, and one probability per task (sigmoid); they do not sum to one:"
     )
     return f"{what}\n\n{listed(model.class_names)}"
 
 
 def origin(source: Source) -> str:
-    """Architecture, main settings, versions and digest."""
+    """Return architecture, main settings, versions and digest."""
     model, train = source.model, source.settings.get("train") or {}
     versions = source.metrics.get("versions") or {}
     rows = [
         ("layers", f"{' -> '.join(map(str, model.widths))}, {model.activation}, batch norm folded in"),
         ("seed", fact(source, "seed")),
         ("epochs trained", source.metrics.get("epochs")),
-        ("learning rate", train.get("lr")),
-        ("batch size", train.get("batch_size")),
+        *((name, train[key]) for name, key in (("learning rate", "lr"), ("batch size", "batch_size")) if key in train),
+        *((("kept epoch", kept),) if (kept := _kept(source.metrics)) else ()),
         ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
         ("exported with", f"gssc {__version__}"),
     ]
     more = f"\n\nDigest of the model: `{source.digest}`."
     more += " All settings are in the `config.yaml` of the run." if source.settings else ""
     return table(("", ""), rows) + more
+
+
+def _kept(metrics: Mapping[str, Any]) -> str:
+    """Return which epoch was kept and why, if the run recorded it."""
+    reason = metrics.get("kept_because")
+    return f"{metrics.get('best_epoch')}: {reason}" if reason else ""
 
 
 def table(header: tuple[str, str], rows: list[tuple[str, Any]]) -> str:

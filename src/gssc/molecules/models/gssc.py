@@ -33,8 +33,6 @@ from gssc.train.checkpoint import State
 from gssc.train.losses import homophily_ratio, pair_smoothness
 from gssc.train.optimize import descend
 
-COPIES = 8  # of each different atom in a training batch
-
 
 @dataclass
 class Settings:
@@ -175,13 +173,12 @@ class GSSCTraining(MoleculeTraining):
     def member_logits(self, model: Committee, batch: MoleculeBatch) -> Tensor:
         """Return the logits of a batch by each member, [members, B, T].
 
-        Each different atom passes through once; in training up to ``COPIES`` times, with dropout of its own, so that
-        batch statistics still reflect which atoms are common.
+        Each different atom passes through once; in training every atom on its own, with dropout of its own, so that
+        batch statistics reflect which atoms are common.
         """
-        rows, copies = self.rows.of_atom[batch.atoms], COPIES if model.training else 1
-        key = rows * copies + self.rng.integers(copies, size=len(rows)) if copies > 1 else rows
-        present, place = np.unique(key, return_inverse=True)
-        return model.logits(SparseRows(self.rows.matrix[present // copies]), torch.from_numpy(place.ravel()), batch)
+        rows = self.rows.of_atom[batch.atoms]
+        present, place = (rows, np.arange(len(rows))) if model.training else np.unique(rows, return_inverse=True)
+        return model.logits(SparseRows(self.rows.matrix[present]), torch.from_numpy(place.ravel()), batch)
 
     def batch_loss(self, batch: MoleculeBatch) -> Tensor:
         wanted = self.wanted[torch.from_numpy(batch.index)]
