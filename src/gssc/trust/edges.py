@@ -62,7 +62,7 @@ def edge_trust(graph: Graph, seed: int = 0) -> EdgeTrust:
 
 
 def everything_kept(graph: Graph) -> EdgeTrust:
-    """Trust in every edge alike, for graphs whose edges are not to be doubted."""
+    """Return trust that keeps every edge, for graphs whose edges are not judged."""
     return EdgeTrust(np.ones(graph.num_edges, np.float32), 0.0, np.zeros(graph.num_edges))
 
 
