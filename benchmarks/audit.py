@@ -1,13 +1,14 @@
-"""How well `gssc audit` finds edges and labels that are known to be wrong, because we made them so; writes a table.
+"""Measure how well `gssc audit` finds edges and labels that were made wrong on purpose; writes a table.
 
     python benchmarks/audit.py --store runs/audit/store.jsonl --seeds 3 --jobs 2 --out results/audit.md
     python benchmarks/audit.py --store runs/audit/store.jsonl --report --out results/audit.md    # run nothing
 
-For each data set, kind of noise and seed: noise on the clean graph, GSSC trained on the noisy one by the data set's
-recipe, then the audit of that run. Labels have two rivals, trained on the same noisy graph with the same seed: the
-loss of each training label under an MLP and under a GCN. Edges have the cosine of the two feature rows, which is also
-an ingredient. Each finished cell is one line of the store and each training a run folder beside it: stop at any time
-and start again. Needs the real data (GSSC_DATA_ROOT, or a network).
+For each data set, kind of noise and seed, noise is added to the clean graph, GSSC is trained on the noisy graph with
+the recipe of the data set, and that run is audited. The rivals for labels, trained on the same noisy graph with the
+same seed, are the loss of each training label under an MLP and under a GCN. The rival for edges is the cosine of the
+two feature rows, which is also part of the audit's evidence. Each finished cell is one line of the store, and each
+training is a run folder next to it, so that the benchmark can be stopped and restarted at any time. Needs the real data
+(GSSC_DATA_ROOT, or a network).
 """
 
 from __future__ import annotations
@@ -56,19 +57,19 @@ class Cell(NamedTuple):
 
     @property
     def on(self) -> str:
-        """What the noise falls on."""
+        """What the noise applies to: ``structure`` or ``label``."""
         return "structure" if self.noise in STRUCTURE_NOISE else "label"
 
     @property
     def folder(self) -> str:
-        """Name of its run."""
+        """Name of its run folder."""
         return f"{self.dataset}-{self.noise.replace(':', '-')}-{self.seed}"
 
 
 def merit(doubt: np.ndarray, wrong: np.ndarray) -> Merit:
-    """Area under the ROC curve, and the share of wrong ones among as many of the most doubted as there are wrong ones.
+    """Return the area under the ROC curve, and the precision among the most doubted at the number of wrong ones.
 
-    Equal scores count as if drawn in random order; unknown ones (NaN) as least doubted.
+    Ties count as if in random order; unknown scores (NaN) count as least doubted.
     """
     doubt = np.where(np.isnan(doubt), -np.inf, doubt.astype(np.float64))
     count = int(wrong.sum())
@@ -81,7 +82,7 @@ def merit(doubt: np.ndarray, wrong: np.ndarray) -> Merit:
 
 
 def measure(cell: Cell, runs: Path) -> dict[str, Merit]:
-    """Make the noise, train, audit, and say how well each score finds what was made wrong."""
+    """Add noise, train, audit, and return how well each score finds what was made wrong."""
     clean = load_dataset(cell.dataset, seed=cell.seed)
     noisy, _ = add_noise(clean, **{cell.on: cell.noise}, seed=cell.seed)
     folder = runs / cell.folder
@@ -97,13 +98,13 @@ def measure(cell: Cell, runs: Path) -> dict[str, Merit]:
         nodes = ranking.nodes[:, 0]
         wrong = noisy.labels[nodes] != clean.labels[nodes]
         rivals = {f"{name} loss": label_loss(name, noisy, cell.seed, nodes) for name in RIVALS}
-    # Evidence speaks for a thing, so that its negative is doubt.
+    # Evidence supports an edge or label, so its negative is doubt.
     parts = {name: -values for name, values in ranking.evidence.items() if name not in ("label", "suggested")}
     return {name: merit(doubt, wrong) for name, doubt in {"audit": ranking.score, **rivals, **parts}.items()}
 
 
 def train(cell: Cell, noisy: Graph, folder: Path) -> None:
-    """A run of the recipe on the noisy graph, taken up where it was left."""
+    """Train the recipe on the noisy graph, resuming an unfinished run."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "graph.npz"
     noisy.save(file)
@@ -112,7 +113,7 @@ def train(cell: Cell, noisy: Graph, folder: Path) -> None:
 
 
 def label_loss(model: str, noisy: Graph, seed: int, nodes: np.ndarray) -> np.ndarray:
-    """Cross entropy of the training labels under a model that was trained on them."""
+    """Return the cross entropy of the training labels under a model that was trained on them."""
     config = config_for(model, noisy.name, noisy.split, {"train": {"seed": seed}})
     scores = fit(noisy, config).scores[nodes].astype(np.float64)
     scores -= scores.max(axis=1, keepdims=True)
@@ -120,7 +121,7 @@ def label_loss(model: str, noisy: Graph, seed: int, nodes: np.ndarray) -> np.nda
 
 
 def read_store(path: Path) -> dict[Cell, dict[str, Merit]]:
-    """Finished cells; a last line that was cut off does not count."""
+    """Return the finished cells; an incomplete last line is ignored."""
     found = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
@@ -132,7 +133,7 @@ def read_store(path: Path) -> dict[Cell, dict[str, Merit]]:
 
 
 def append(path: Path, cell: Cell, merits: dict[str, Merit]) -> None:
-    """Add a line, on a line of its own even if the last one was cut off."""
+    """Append a line, starting a new one even if the last line is incomplete."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     with path.open("a", encoding="utf-8") as file:
         file.write("\n" if text and not text.endswith("\n") else "")
@@ -142,7 +143,7 @@ def append(path: Path, cell: Cell, merits: dict[str, Merit]) -> None:
 
 
 def run_missing(cells: list[Cell], store: Path, runs: Path, jobs: int) -> None:
-    """Every cell the store lacks, each in a process with one thread."""
+    """Run every cell that is missing in the store, each in a process with one thread."""
     missing = [cell for cell in cells if cell not in read_store(store)]
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes to come
     context = multiprocessing.get_context("spawn")
@@ -163,7 +164,7 @@ def run_missing(cells: list[Cell], store: Path, runs: Path, jobs: int) -> None:
 
 
 def tables(found: dict[Cell, dict[str, Merit]]) -> list[str]:
-    """AUROC and precision of every score, a kind of noise on a data set a row."""
+    """Return tables of AUROC and precision of every score, one row per data set and kind of noise."""
     lines = []
     for on, what in (("structure", "Edges"), ("label", "Labels")):
         rows = {name: [] for cell in found if cell.on == on for name in [(cell.dataset, cell.noise)]}
@@ -184,12 +185,12 @@ def tables(found: dict[Cell, dict[str, Merit]]) -> list[str]:
 
 
 def noise_order(noise: str) -> int:
-    """Place in the lists above."""
+    """Return the position of a kind of noise in the lists above."""
     return [*STRUCTURE_NOISE, *LABEL_NOISE].index(noise)
 
 
 def summary(values: list[float]) -> str:
-    """Mean and standard deviation over seeds."""
+    """Return mean and standard deviation over seeds as text."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return "-"
@@ -198,7 +199,7 @@ def summary(values: list[float]) -> str:
 
 
 def write_tables(path: Path, lines: list[str]) -> None:
-    """Put the tables between the markers of a file."""
+    """Write the tables between the markers of a file."""
     text = path.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
     path.write_text("\n".join([f"{head}{BEGIN}", *lines, f"{END}{rest.split(END)[1]}"]), encoding="utf-8")
@@ -209,10 +210,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", nargs="+", default=DATASETS, choices=DATASETS)
     parser.add_argument("--noise", nargs="+", default=[*STRUCTURE_NOISE, *LABEL_NOISE])
-    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 to this less one")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 0")
     parser.add_argument("--jobs", type=int, default=1, help="processes, one thread each")
     parser.add_argument("--store", type=Path, default=ROOT / "runs" / "audit" / "store.jsonl")
-    parser.add_argument("--report", action="store_true", help="run nothing, show what is in the store")
+    parser.add_argument("--report", action="store_true", help="only report the content of the store")
     parser.add_argument("--out", type=Path, help="write the tables there, between the markers of the file")
     options = parser.parse_args()
 

@@ -1,10 +1,10 @@
-"""Calibration error of test nodes, before and after a temperature from validation nodes; writes results/calibration.md.
+"""Calibration error on test nodes before and after temperature scaling on validation nodes; writes a results page.
 
     python benchmarks/calibration.py --out results/calibration.md
 
-Trains the shipped recipe of each data set, a run folder RUNS/NAME-SEED for every seed; stop at any time and start
-again, finished runs are not repeated. Predictions come from the deployed model of each run. Needs the real data
-(GSSC_DATA_ROOT, or a network).
+Trains the shipped recipe of each data set, with one run folder RUNS/NAME-SEED per seed. The benchmark can be stopped
+and restarted at any time: finished runs are not repeated. Predictions come from the deployed model of each run. Needs
+the real data (GSSC_DATA_ROOT, or a network).
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ HEADER = (
 
 
 def trained(dataset: str, seed: int, folder: Path) -> None:
-    """Make sure the run is in the folder, finished."""
+    """Train the run in the folder unless it is finished."""
     config = recipe(dataset)
     config.train.seed = seed
     Run(folder, config, resume=True).train()
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Temperature from the validation nodes of a run, and what it does to its test nodes."""
+    """Return the temperature fitted on validation nodes of a run, and test metrics before and after it."""
     graph = load_graph(parse_config(read_settings(folder / "config.yaml")).data)
     logits = DeployedModel.load(folder).logits(graph.features).astype(np.float64)
     temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
@@ -60,7 +60,7 @@ def measure(folder: Path) -> dict[str, float]:
 
 
 def row(dataset: str, seed: str, values: dict[str, float]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     return (
         f"| {dataset} | {seed} | {100 * values['accuracy']:.2f} | {values['temperature']:.3f} | "
         f"{100 * values['before']:.2f} | {100 * values['after']:.2f} | "

@@ -2,8 +2,8 @@
 
     python benchmarks/comparison_tables.py --store results.sqlite
 
-The commands that fill the store stand in those two files. Each table goes between two marks of its file, the text
-around it stays. Published values are those of the paper's Tables 1 and 2.
+The commands that fill the store are in those two files. Each table is written between two markers of its file; the text
+around it stays. Published values are those of Tables 1 and 2 of the paper.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PUBLISHED = {
 
 
 def beside_published(rows: list[dict[str, Any]], datasets: list[str]) -> str:
-    """One line a method: ours, the published value, the difference, how many runs."""
+    """Return a table with one line per method: our value, the published value, the difference, number of runs."""
     table = result_table(rows)
     head = ["method"]
     for dataset in datasets:
@@ -70,7 +70,7 @@ def beside_published(rows: list[dict[str, Any]], datasets: list[str]) -> str:
 
 
 def wanted(rows: list[dict[str, Any]], datasets: list[str], settings: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Clean, full runs on these data sets in these settings, the methods of the tables only."""
+    """Return the clean, full runs on these data sets in these settings, of the methods in the tables only."""
     return [
         row
         for row in rows
@@ -84,7 +84,7 @@ def wanted(rows: list[dict[str, Any]], datasets: list[str], settings: tuple[str,
 
 
 def put(page: Path, name: str, text: str) -> None:
-    """Replace what stands between the marks of this name."""
+    """Replace the text between the markers of this name."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     head, rest = page.read_text(encoding="utf-8").split(begin)
     page.write_text(f"{head}{begin}\n{text.strip()}\n{end}{rest.split(end)[1]}", encoding="utf-8")

@@ -2,9 +2,9 @@
 
     python benchmarks/core_accuracy.py --jobs 2 --store results.sqlite --out results/core.md
 
-The runs are those of `gssc bench --models str_contrast --sparsifiers str_sparse`, which trains what `gssc train NAME
---model str_contrast` does (a test compares the two): stop at any time and start again, finished runs are not repeated.
-Needs the real data (GSSC_DATA_ROOT, or a network).
+The runs are those of `gssc bench --models str_contrast --sparsifiers str_sparse`, which trains the same as `gssc train
+NAME --model str_contrast` (a test compares the two). The benchmark can be stopped and restarted at any time: finished
+runs are not repeated. Needs the real data (GSSC_DATA_ROOT, or a network).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLUMNS = ("data set", "split", "test", "paper", "difference", "validation", "ea
 
 
 def line(dataset: str, runs: list[dict[str, Any]]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     paper = recipe_file(dataset)["expected"]["paper"]
     test = [100 * run["test_score"] for run in runs]
     return (

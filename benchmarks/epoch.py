@@ -1,25 +1,25 @@
-"""Seconds an epoch and peak memory: the package beside a plain transcription of the method, one thread each.
+"""Seconds per epoch and peak memory: the package and a plain transcription of the method, one thread each.
 
     python benchmarks/epoch.py [--datasets cora citeseer coauthor-cs] [--batch-size B] [--repeats 3] [--quick]
 
 How it is counted:
 
-* All sides get the same graph, width and batch size, and take turns epoch by epoch, so that whatever else the machine
-  does hits all of them. The median of the turns is reported, after one turn that is thrown away.
+* All sides get the same graph, width and batch size, and take turns epoch by epoch, so that other load on the machine
+  affects all of them. The median of the turns is reported, after one warm-up turn.
 * "reference" is the package with the preset `reference`: step by step the same work as the transcription. "gssc" is
-  the package with its defaults, which draw negatives from the batch itself (the text's distribution, with no pass
-  of their own) and give beta by a net a quarter as wide.
+  the package with its defaults, which draw negatives from the batch itself (the text's distribution, without a
+  separate pass) and compute beta by a network a quarter as wide.
 * An epoch is everything one epoch of training does: the pass over the pairs, the class-centre step, whole-graph
-  prediction and judging it; in the alternating phase also sampling the subgraph and the sparsifier's step.
-* The alternating phase starts after ten steps of the sparsifier's pretraining on each side, which is enough to make
-  it keep nearly every pair; the table says how many pairs that is: both directions of each edge kept.
-* Where a whole epoch of the transcription takes minutes, both sides run a short epoch of `first` batches and a longer
+  prediction and scoring; in the alternating phase also sampling the subgraph and the sparsifier's step.
+* The alternating phase starts after ten steps of the sparsifier's pretraining on each side, after which it keeps nearly
+  every pair; the table has the number of pairs: both directions of each edge kept.
+* If a whole epoch of the transcription takes minutes, both sides run a short epoch of `first` batches and a longer
   one of `last` batches. The difference gives the cost of a batch, the short epoch the cost of the rest, and an epoch
-  of n batches is `short + (n - first) * batch`. Such rows are marked "from a .. b batches".
-* Peak memory is measured in a process of its own for each side: the highest resident size during one epoch of either
+  of n batches takes `short + (n - first) * batch`. Such rows are marked "from a .. b batches".
+* Peak memory is measured in a separate process for each side: the highest resident size during one epoch of either
   phase, minus the resident size once everything is imported and the graph is loaded.
 
-Without GSSC_DATA_ROOT the datasets are replaced by a made graph (`csbm`), so that this runs anywhere.
+Without GSSC_DATA_ROOT the datasets are replaced by a generated graph (`csbm`), so that this runs anywhere.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from gssc.graph import Graph
 from gssc.recipes import preset_settings
 from gssc.train.bilevel import BilevelTraining
 
-# What is timed, and the preset it runs with.
+# The timed sides, and the preset of each.
 SIDES: dict[str, tuple[Callable[[Graph, ContrastConfig], Any], str]] = {
     "gssc": (BilevelTraining, "default"),
     "reference": (BilevelTraining, "reference"),
@@ -64,7 +64,7 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 @dataclass(frozen=True)
 class Case:
-    """One dataset of the benchmark; with `last_batches`, epochs are cut and the whole one is worked out."""
+    """One dataset of the benchmark; with `last_batches`, epochs are shortened and the whole one is extrapolated."""
 
     dataset: str
     batch_size: int
@@ -77,7 +77,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """What was measured on one dataset, by side; seconds by phase as well."""
+    """Measurements on one dataset, by side; seconds also by phase."""
 
     case: Case
     graph: Graph
@@ -96,7 +96,7 @@ QUICK_CASE = Case("csbm", batch_size=64, options={"nodes": 120})
 
 
 def settings(case: Case, phase: str, hidden: int, max_batches: int, preset: str) -> ContrastConfig:
-    """A preset with F and B as given, and an endless phase to measure in."""
+    """Return a preset with the given F and B, and one endless phase to measure."""
     config = parse_config({"model": {"name": "str_contrast"}, "sparsifier": {"score": "dot"}}, preset_settings(preset))
     config.model.hidden = config.sparsifier.hidden = hidden
     config.train.batch_size = case.batch_size
@@ -109,7 +109,7 @@ def settings(case: Case, phase: str, hidden: int, max_batches: int, preset: str)
 
 
 def time_phase(case: Case, graph: Graph, phase: str, hidden: int, repeats: int, clock: str, outcome: Outcome) -> None:
-    """Let both sides take turns and note the median of each."""
+    """Run the sides in turns and record the median of each."""
     now = CLOCKS[clock]
     lengths = [FIRST_BATCHES, case.last_batches] if case.last_batches else [0]
     runs = {
@@ -135,7 +135,7 @@ def time_phase(case: Case, graph: Graph, phase: str, hidden: int, repeats: int, 
 
 
 def measure(case: Case, hidden: int, repeats: int, clock: str) -> Outcome:
-    """Time both phases and take both sides' memory."""
+    """Return the times of both phases and the peak memory of every side."""
     graph = case.load()
     outcome = Outcome(case, graph)
     for phase in PHASES:
@@ -145,11 +145,11 @@ def measure(case: Case, hidden: int, repeats: int, clock: str) -> Outcome:
     return outcome
 
 
-# Memory: each side in a process of its own --------------------------------------------------------------------------
+# Memory: each side in a separate process ----------------------------------------------------------------------------
 
 
 def peak_megabytes(case: Case, side: str, hidden: int) -> float:
-    """Run one epoch of either phase in a new process and return how far its resident size rose."""
+    """Run one epoch of either phase in a new process and return the increase of its resident size."""
     job = {"dataset": case.dataset, "batch_size": case.batch_size, "options": case.options}
     job |= {"last_batches": case.last_batches, "side": side, "hidden": hidden}
     command = [sys.executable, str(Path(__file__).resolve()), "--memory-of", json.dumps(job)]
@@ -160,11 +160,11 @@ def peak_megabytes(case: Case, side: str, hidden: int) -> float:
 
 
 def memory_of(job: dict[str, Any]) -> float:
-    """In the child process: megabytes above what imports and the graph take."""
+    """Return the peak megabytes in this child process beyond those of imports and the graph."""
     case = Case(job["dataset"], job["batch_size"], job["last_batches"], job["options"])
     torch.set_num_threads(1)
     graph = case.load()
-    torch.ones(8, 8) @ torch.ones(8, 8)  # the matrix library sets itself up on first use
+    torch.ones(8, 8) @ torch.ones(8, 8)  # initialises the matrix library
     before = start_of_peak()
     for phase in PHASES:
         build, preset = SIDES[job["side"]]
@@ -175,7 +175,7 @@ def memory_of(job: dict[str, Any]) -> float:
 
 
 def start_of_peak() -> float:
-    """Resident size now. Linux can also forget an earlier peak, so that reading the files does not hide training."""
+    """Return the resident size now and, on Linux, reset the peak, so that reading files does not hide training."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return status_bytes("VmRSS")
@@ -184,7 +184,7 @@ def start_of_peak() -> float:
 
 
 def peak_bytes() -> float:
-    """Highest resident size so far. Linux lets a child inherit its parent's ru_maxrss, hence its own figure there."""
+    """Return the peak resident size. On Linux a child inherits ru_maxrss of its parent, so /proc is used there."""
     try:
         return status_bytes("VmHWM")
     except OSError:
@@ -193,7 +193,7 @@ def peak_bytes() -> float:
 
 
 def status_bytes(name: str) -> float:
-    """One line of what Linux says about this process."""
+    """Return one value from the status of this process on Linux, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name):
             return float(line.split()[1]) * 1024
@@ -206,7 +206,7 @@ COLUMNS = ("dataset", "batch", "measure", *SIDES, "ratio of gssc", "of reference
 
 
 def lines(outcomes: list[Outcome]) -> list[tuple[str, ...]]:
-    """The rows of the table."""
+    """Return the rows of the table."""
     rows: list[tuple[str, ...]] = []
     for outcome in outcomes:
         case = outcome.case
@@ -222,7 +222,7 @@ def lines(outcomes: list[Outcome]) -> list[tuple[str, ...]]:
 
 
 def ratios(values: list[float]) -> list[str]:
-    """The last value, the transcription's, over each of the others."""
+    """Return the last value, that of the transcription, over each of the others."""
     return [f"{values[-1] / value:.1f}" for value in values[:-1]]
 
 
@@ -235,7 +235,7 @@ def show(outcomes: list[Outcome], title: str, console: Console) -> None:
 
 
 def markdown(outcomes: list[Outcome], title: str, command: str) -> str:
-    """The same table for results/."""
+    """Return the table as Markdown for results/."""
     text = [f"# {title}", "", f"`{command}`, torch {torch.__version__}", ""]
     text += ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     text += ["| " + " | ".join(row) + " |" for row in lines(outcomes)]
@@ -244,14 +244,14 @@ def markdown(outcomes: list[Outcome], title: str, command: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> list[Outcome]:
-    """Measure, print, and write markdown if asked for."""
+    """Measure, print, and optionally write Markdown."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--datasets", nargs="+", choices=[*CASES, "csbm"], help="default: all, or csbm without data")
     parser.add_argument("--repeats", type=int, default=3, help="timed turns of each side")
     parser.add_argument("--hidden", type=int, default=256, help="F")
     parser.add_argument("--batch-size", type=int, help="B of every side; default: each dataset's own")
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: on a machine that is not idle")
-    parser.add_argument("--quick", action="store_true", help="a tiny made graph, one turn: does it run at all")
+    parser.add_argument("--quick", action="store_true", help="a tiny generated graph, one turn, as a smoke test")
     parser.add_argument("--markdown", type=Path, help="also write the table to this file")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -268,7 +268,7 @@ def main(arguments: list[str] | None = None) -> list[Outcome]:
     elif os.environ.get("GSSC_DATA_ROOT"):
         cases = list(CASES.values())
     else:
-        console.print("GSSC_DATA_ROOT is not set: measuring on a made graph")
+        console.print("GSSC_DATA_ROOT is not set: measuring on a generated graph")
         cases = [MADE_CASE]
     if options.batch_size:
         cases = [replace(case, batch_size=options.batch_size) for case in cases]

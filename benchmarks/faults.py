@@ -3,11 +3,11 @@
     python benchmarks/faults.py --out results/faults.md                  every fault, 20 rounds of kills each
     python benchmarks/faults.py --only kill:train --rounds 5             some of them
 
-A round of kills starts the work in a process of its own, kills it (SIGKILL) once it has used a random share of the
-processor time that the undisturbed work takes, one to three times, and then lets it go on to its end. The result must
-be the undisturbed one, byte for byte. Checkpoints are written after every epoch, so that most kills hit a run that has
-something to resume. Processes are forked from one that has imported everything: the kill hits the work, not imports.
-Mounting a small tmpfs takes root; where that is not allowed, the faults of full and read-only disks are left out.
+A round of kills starts the work in a separate process, kills it (SIGKILL) once it has used a random share of the CPU
+time of the undisturbed work, one to three times, and then lets it finish. The result must equal the undisturbed one
+byte for byte. Checkpoints are written after every epoch, so that most kills hit a run that can be resumed. Processes
+are forked from one that has imported everything, so that kills hit the work, not imports. Mounting a small tmpfs needs
+root; without it, the faults of full and read-only disks are left out.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Work:
     """One kind of work that must survive faults.
 
     Args:
-        name: in the table.
-        run: does the work in a folder, or goes on with it; returns the exit code.
-        files: patterns of the files that are compared, byte for byte.
-        content: what is compared in place of files.
+        name: name in the table.
+        run: does or resumes the work in a folder; returns the exit code.
+        files: patterns of the files that are compared byte for byte.
+        content: function whose value is compared instead of files.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Work:
     content: Callable[[Path], object] | None = None
 
     def result(self, folder: Path) -> str:
-        """A digest of what came out."""
+        """Return a digest of the result."""
         digest = hashlib.sha256()
         for pattern in self.files:
             for path in sorted(folder.glob(pattern)):
@@ -98,12 +98,12 @@ WEIGHTS = ("run/model.safetensors", "run/edges.npz")
 
 
 def train(inputs: Path, folder: Path, *options: str, graph: str = "graph.npz") -> int:
-    """``gssc train``, from wherever it stands."""
+    """Run ``gssc train``, resuming it if possible."""
     return gssc(["train", "--graph", str(inputs / graph), "--out", str(folder / "run"), "--resume", *options])
 
 
 def build(folder: Path) -> int:
-    """``gssc data build``; a finished one is left as it is."""
+    """Run ``gssc data build``; a finished graph is not built again."""
     if (folder / "big.graph").exists():
         return 0
     sizes = ("--nodes", "20000", "--edges", "200000", "--features", "16")
@@ -111,30 +111,30 @@ def build(folder: Path) -> int:
 
 
 def score_all(inputs: Path, folder: Path) -> int:
-    """What ``gssc score`` does, in this process."""
+    """Do the work of ``gssc score`` in this process."""
     score(inputs / "model", inputs / "rows", folder / "scores", Here(score_file), rows_per_part=5_000)
     return 0
 
 
 def sweep(folder: Path) -> int:
-    """What ``gssc bench`` does, in this process."""
+    """Do the work of ``gssc bench`` in this process."""
     made, _ = cells(["mlp", "sgc"], ["none"], ["digits"], seeds=2, max_epochs=5)
     Sweep(made, Store(folder / "store.sqlite"), Here(run_job)).run()
     return 0
 
 
 def scores_of_rows(folder: Path) -> list:
-    """What a sweep found, without when and how fast."""
+    """Return the results of a sweep without times."""
     return [(row["key"], row["status"], row["val_score"], row["test_score"]) for row in store_rows(folder)]
 
 
 def store_rows(folder: Path) -> list:
-    """The rows of a sweep."""
+    """Return the rows of a sweep."""
     return Store(folder / "store.sqlite").rows()
 
 
 def works(inputs: Path) -> list[Work]:
-    """Everything that must survive."""
+    """Return all kinds of work that must survive faults."""
     return [
         Work("train gssc", lambda folder: train(inputs, folder, *LEARNER), WEIGHTS),
         Work("train str_contrast", lambda folder: train(inputs, folder, *PAIRS), WEIGHTS),
@@ -145,7 +145,7 @@ def works(inputs: Path) -> list[Work]:
 
 
 def make_inputs(folder: Path) -> None:
-    """The graph that is trained on, a model and the rows that it scores."""
+    """Write the training graph, a model and the rows that it scores."""
     folder.mkdir(parents=True)
     load_dataset("csbm", nodes=160, degree=6, signal=2.0, classes=3).save(folder / "graph.npz")
     rng = np.random.default_rng(0)
@@ -160,7 +160,7 @@ def make_inputs(folder: Path) -> None:
 
 
 def start(work: Callable[[], int], log: Path) -> int:
-    """Fork a process that does the work; returns its id. Its output goes to a file."""
+    """Fork a process that does the work, with its output in a file, and return its id."""
     pid = os.fork()
     if pid:
         return pid
@@ -185,7 +185,7 @@ def start(work: Callable[[], int], log: Path) -> int:
 
 
 def used(pid: int) -> float:
-    """Seconds of processor time a process has used; infinity once it is gone."""
+    """Return the CPU seconds a process has used; infinity once it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -194,24 +194,24 @@ def used(pid: int) -> float:
 
 
 def finish(work: Callable[[], int], log: Path) -> int:
-    """Do the work to its end in a process of its own; returns the exit code, negative for a signal."""
+    """Do the work to its end in a separate process and return the exit code, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(start(work, log), 0)[1])
 
 
 def one_line(log: Path) -> str | None:
-    """The error in the output of a process, if that is one line and no traceback."""
+    """Return the error in the output of a process if it is one line without a traceback, else None."""
     text = log.read_text(errors="replace")
     lines = [line for line in text.splitlines() if line.startswith("error: ")]
     return lines[0][7:] if len(lines) == 1 and "Traceback" not in text else None
 
 
-# Faults: each returns the number of rounds and what came of them -------------------------------------------------
+# Faults: each returns the number of rounds and their outcome -----------------------------------------------------
 
 Outcome = tuple[int, str]
 
 
 def kills(work: Work, rounds: int, seed: int, place: Path) -> Outcome:
-    """SIGKILL at random moments; the result must be the undisturbed one."""
+    """Kill the work at random moments and compare the result with the undisturbed one."""
     log = place / "log"
     undisturbed = place / "undisturbed"
     undisturbed.mkdir(parents=True)
@@ -240,7 +240,7 @@ def kills(work: Work, rounds: int, seed: int, place: Path) -> Outcome:
 
 @contextlib.contextmanager
 def small_disk(size: str) -> Iterator[Path]:
-    """A tmpfs of this size."""
+    """Mount a tmpfs of this size."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
         try:
@@ -250,7 +250,7 @@ def small_disk(size: str) -> Iterator[Path]:
 
 
 def full_disk(work: Work, size: str, place: Path) -> Outcome:
-    """A disk too small for the work, which is then made larger."""
+    """Do the work on a disk that is too small for it, then enlarge the disk and resume."""
     undisturbed = place / "undisturbed"
     undisturbed.mkdir(parents=True)
     assert finish(lambda: work.run(undisturbed), place / "log") == 0
@@ -264,7 +264,7 @@ def full_disk(work: Work, size: str, place: Path) -> Outcome:
 
 
 def read_only(work: Work, place: Path) -> Outcome:
-    """A folder on a disk that was mounted read-only."""
+    """Do the work in a folder on a disk mounted read-only."""
     place.mkdir(parents=True)
     with small_disk("50m") as folder:
         subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
@@ -273,7 +273,7 @@ def read_only(work: Work, place: Path) -> Outcome:
 
 
 def little_memory(work: Work, megabytes: int, place: Path) -> Outcome:
-    """An address space that has this much room left, then one without a limit."""
+    """Do the work with a limited address space, then resume it without a limit."""
     undisturbed, folder = place / "undisturbed", place / "limited"
     for each in (undisturbed, folder):
         each.mkdir(parents=True)
@@ -294,14 +294,14 @@ def little_memory(work: Work, megabytes: int, place: Path) -> Outcome:
 
 
 def told(code: int, said: str | None) -> str:
-    """An exit code and an error in words."""
+    """Return an exit code and an error as text."""
     if code == 0:
         return "done in spite of it"
     return f"one line: {said}" if code == FAILED and said else f"WRONG: exit {code}, no line"
 
 
 def damages(path: Path, use: Callable[[], object], rounds: int, seed: int) -> Outcome:
-    """Cut a file short or flip one bit of it, ``rounds`` times each, and use it: refused, or the same answer."""
+    """Truncate a file or flip one bit of it, ``rounds`` times each; using it must fail or give the same result."""
     whole, rng = path.read_bytes(), random.Random(seed)
     expected, refused, harmless, wrong = repr(use()), 0, 0, 0
     for number in range(2 * rounds):
@@ -320,7 +320,7 @@ def damages(path: Path, use: Callable[[], object], rounds: int, seed: int) -> Ou
 
 
 def damaged_files(inputs: Path, rounds: int, seed: int, place: Path) -> Iterator[tuple[str, Outcome]]:
-    """Checkpoint, model, graphs and store, each damaged."""
+    """Yield the outcomes of damaging checkpoint, model, graphs and store."""
     from gssc.data.disk import check_digests, open_graph
     from gssc.graph import Graph
     from gssc.run import fingerprint
@@ -362,7 +362,7 @@ def damaged_files(inputs: Path, rounds: int, seed: int, place: Path) -> Iterator
 
 
 def state_digest(value: object) -> str:
-    """A digest of a nested state of tensors and plain values."""
+    """Return a digest of a nested state of tensors and plain values."""
     if isinstance(value, dict):
         return repr({key: state_digest(inner) for key, inner in value.items()})
     if isinstance(value, list):
@@ -371,7 +371,7 @@ def state_digest(value: object) -> str:
 
 
 def large_file(place: Path) -> Outcome:
-    """Score a file that is larger than the memory that is allowed."""
+    """Score a file that is larger than the memory limit."""
     place.mkdir(parents=True)
     columns, count, limit = 20, 3_000_000, 160
     rng = np.random.default_rng(0)
@@ -393,7 +393,7 @@ def large_file(place: Path) -> Outcome:
 
 
 def tests_of(name: str, *tests: str) -> Outcome:
-    """A fault that a test of the suite makes, with real processes."""
+    """Return the outcome of a fault that tests of the suite cause, with real processes."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent)
     return 1, name if done.returncode == 0 else f"WRONG: {done.stdout.splitlines()[-1]}"
@@ -416,7 +416,7 @@ TESTED = {
 
 
 def faults(options: argparse.Namespace, inputs: Path, place: Path) -> Iterator[tuple[str, Outcome]]:
-    """Every fault that was asked for."""
+    """Yield the outcomes of all requested faults."""
     by_name = {work.name: work for work in works(inputs)}
 
     def wanted(name: str) -> bool:
@@ -446,7 +446,7 @@ def faults(options: argparse.Namespace, inputs: Path, place: Path) -> Iterator[t
 
 
 def main() -> None:
-    """Make every fault, print and write a table."""
+    """Cause every fault, print and write a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)

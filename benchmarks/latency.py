@@ -1,12 +1,12 @@
-"""How long an answer takes: beside its bare matrix products, beside a GCN that must look at neighbours, and to import.
+"""Latency of a prediction, compared with its bare matrix products and with a GCN; and the time to import.
 
     GSSC_DATA_ROOT=... python benchmarks/latency.py [--repeats 21] [--nodes 60] [--out results/latency.md]
 
-One thread, processor time, medians, ratios within one run. The bare side multiplies the same matrices in NumPy (SciPy
-for a first product of sparse rows) and does nothing else: no bias, no activation, no row normalisation, no check. The
-GCN has two layers of PyTorch Geometric and random weights, the structure of ogbn-arxiv, made features; it answers for
-one node at a time from the node's two-hop neighbourhood, found by `k_hop_subgraph` or in neighbour lists kept at hand.
-Whatever runs with torch in the process comes last, because gssc.deploy would use it.
+One thread, CPU time, medians, ratios within one run. The bare side multiplies the same matrices in NumPy (SciPy for a
+first product of sparse rows) and does nothing else: no bias, no activation, no row normalisation, no checks. The GCN
+has two layers of PyTorch Geometric with random weights, the structure of ogbn-arxiv and generated features. It predicts
+one node at a time from its two-hop neighbourhood, found by `k_hop_subgraph` or in precomputed neighbour lists.
+Measurements with torch in the process come last, because gssc.deploy would use it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Table = tuple[list[str], list[list[str]]]
 
 
 def medians(sides: dict[str, Callable[[], object]], repeats: int, least: float = 2e-3) -> dict[str, float]:
-    """Median seconds of one call of each side; sides take turns, and a turn lasts at least ``least`` seconds."""
+    """Return the median seconds per call of each side; sides take turns of at least ``least`` seconds."""
     calls, times = {}, {name: list[float]() for name in sides}
     for name, side in sides.items():
         side()  # warms the caches
@@ -77,13 +77,13 @@ def medians(sides: dict[str, Callable[[], object]], repeats: int, least: float =
 
 
 def without_torch() -> None:
-    """Stop rather than call torch's time NumPy's."""
+    """Exit if torch is imported, because its times would be reported as those of NumPy."""
     if "torch" in sys.modules:
         raise SystemExit("torch must not be imported before the NumPy part is measured")
 
 
 def row_sides(model: DeployedModel, x: Any, folder: Path) -> dict[str, Callable[[], object]]:
-    """The bare products first, then everything that answers with this model without torch."""
+    """Return the sides to compare: the bare products, then every way to predict with this model without torch."""
     sides: dict[str, Callable[[], object]] = {
         "bare": bare_products(model, x, "NumPy"),
         "logits": partial(model.logits, x),
@@ -101,7 +101,7 @@ def row_sides(model: DeployedModel, x: Any, folder: Path) -> dict[str, Callable[
 
 
 def measure_rows(repeats: int) -> Table:
-    """One line for each case and number of rows."""
+    """Return a table with one line per case and number of rows."""
     without_torch()
     columns = ["bare", "logits", "probabilities", "predict.py", "onnxruntime"]
     lines = []
@@ -120,7 +120,7 @@ def measure_rows(repeats: int) -> Table:
 
 
 class NeighbourGCN:
-    """A two-layer GCN, and two exact ways to its answer for one node.
+    """A two-layer GCN, and two exact ways to predict one node.
 
     Args:
         edges: [2, E], both directions of each.
@@ -137,7 +137,7 @@ class NeighbourGCN:
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self.torch, self.features = torch, torch.from_numpy(features)
-        # Degrees of the whole graph, worked out once: a sub-graph's own would give another answer.
+        # Degrees of the whole graph, computed once: those of a subgraph would change the prediction.
         self.edges, self.weights = gcn_norm(torch.from_numpy(edges), None, len(features))
         into = sparse.csr_matrix(
             (self.weights.numpy(), (self.edges[1].numpy(), self.edges[0].numpy())), shape=(len(features),) * 2
@@ -147,13 +147,13 @@ class NeighbourGCN:
         self.second = GCNConv(hidden, classes, normalize=False).eval()
 
     def whole(self) -> Any:
-        """Answers for all nodes."""
+        """Return predictions for all nodes."""
         with self.torch.inference_mode():
             hidden = self.first(self.features, self.edges, self.weights).relu()
             return self.second(hidden, self.edges, self.weights)
 
     def by_k_hop_subgraph(self, node: int) -> Any:
-        """The answer for one node, with the neighbourhood that PyTorch Geometric finds."""
+        """Return the prediction for one node from the neighbourhood found by PyTorch Geometric."""
         from torch_geometric.utils import k_hop_subgraph
 
         with self.torch.inference_mode():
@@ -165,9 +165,9 @@ class NeighbourGCN:
             return self.second(hidden, edges, weights)[place[0]]
 
     def by_neighbour_lists(self, node: int) -> Any:
-        """The answer for one node, with neighbour lists at hand and only the edges that matter in each layer."""
+        """Return the prediction for one node from neighbour lists, with only the edges needed in each layer."""
         near_sources, near_targets, near_weights = self.edges_into(np.array([node]))
-        near = np.unique(near_sources)  # has the node itself: every node is its own neighbour
+        near = np.unique(near_sources)  # includes the node itself: every node is its own neighbour
         sources, targets, weights = self.edges_into(near)
         nodes = np.unique(sources)
         with self.torch.inference_mode():
@@ -181,19 +181,19 @@ class NeighbourGCN:
             return out[int(np.searchsorted(nodes, node))]
 
     def edges_into(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sources, targets and weights of all edges into these nodes."""
+        """Return sources, targets and weights of all edges into these nodes."""
         counts = self.begins[nodes + 1] - self.begins[nodes]
         starts = np.repeat(self.begins[nodes] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
         places = starts + np.arange(counts.sum())
         return self.sources[places], np.repeat(nodes, counts), self.data[places]
 
     def relabelled(self, nodes: np.ndarray, *ends: np.ndarray) -> Any:
-        """Edge ends as positions among these (sorted) nodes."""
+        """Return edge ends as positions among these (sorted) nodes."""
         return self.torch.from_numpy(np.stack([np.searchsorted(nodes, end) for end in ends]))
 
 
 def each_node(answer: Callable[[int], object], nodes: np.ndarray) -> np.ndarray:
-    """Seconds for each node, the faster of two turns."""
+    """Return the seconds per node, the faster of two turns."""
     turns = np.empty((2, len(nodes)))
     for turn in turns:
         for number, node in enumerate(nodes.tolist()):
@@ -204,7 +204,7 @@ def each_node(answer: Callable[[int], object], nodes: np.ndarray) -> np.ndarray:
 
 
 def measure_graph(edges: np.ndarray, features: np.ndarray, count: int) -> tuple[str, Table]:
-    """What an answer for one node takes, ours and a GCN's; and a line about the neighbourhoods."""
+    """Return a line about the neighbourhoods, and a table of times to predict one node, ours and a GCN's."""
     nodes = np.random.default_rng(0).choice(len(features), size=min(count, len(features)), replace=False)
     model = make_model([features.shape[1], *WIDTHS[1:]], activation="leaky_relu")
     answer = lambda node: model.predict_proba(features[node : node + 1])  # noqa: E731
@@ -232,7 +232,7 @@ def measure_graph(edges: np.ndarray, features: np.ndarray, count: int) -> tuple[
 
 
 def measure_imports(repeats: int) -> Table:
-    """Processor time of statements in fresh processes."""
+    """Return a table of the CPU time of statements in fresh processes."""
     times: dict[str, list[float]] = {name: [] for name in IMPORTS}
     with tempfile.TemporaryDirectory() as folder:
         make_model(WIDTHS).save(folder)
@@ -247,13 +247,13 @@ def measure_imports(repeats: int) -> Table:
 
 
 def markdown(table: Table) -> list[str]:
-    """A table as lines of Markdown."""
+    """Return a table as lines of Markdown."""
     header, lines = table
     return [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *lines)]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, print, and write if asked."""
+    """Measure, print, and optionally write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=21, help="turns of each side")
     parser.add_argument("--nodes", type=int, default=60, help="nodes to answer for")

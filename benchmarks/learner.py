@@ -1,17 +1,18 @@
-"""The default learner on every ground, beside a GCN, GLNN and the linear model with the best validation score.
+"""The default learner on five groups of problems, compared with a GCN, GLNN and the best linear model.
 
     python benchmarks/learner.py clean --seeds 5 --out learner.jsonl
     python benchmarks/learner.py noise cold fixed made --seeds 3 --out learner.jsonl
     python benchmarks/learner.py noise --seeds 1 --models gssc-strict --out strict.jsonl
     python benchmarks/learner.py --table learner.jsonl strict.jsonl
 
-Models are those of the ring, and: ``linear``, the best linear model on rows, spread rows and neighbours' rows by
-validation score; ``linear-corrected``, the same after the correction that the learner applies by default, which fits a
-matrix to validation labels; ``gssc-strict``, the learner without that correction: validation labels only choose.
+Models are those of the registry, and: ``linear``, the linear model on rows, averaged rows or neighbours' rows with the
+best validation score; ``linear-corrected``, the same after the correction that the learner applies by default, which
+fits a matrix to validation labels; ``gssc-strict``, the learner without that correction: validation labels are used for
+selection only.
 
-Default settings everywhere, one thread. Each run is one JSON line. Runs that the file already has are skipped, so a
-killed benchmark continues where it stopped. The seed draws the noise; on fixed splits it is the number of the split.
-Nothing is chosen by test labels; they only score.
+All settings are defaults, with one thread. Each run is one JSON line. Runs that are already in the file are skipped, so
+that a killed benchmark continues where it stopped. The seed draws the noise; on fixed splits it is the number of the
+split. Test labels are used for scoring only.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ STRUCTURE_NOISE = [f"as-distributed:{rate}" for rate in (0.1, 0.2, 0.3)]
 
 
 def problems(ground: str) -> Iterator[dict[str, str]]:
-    """What is run on a ground, by names."""
+    """Yield the problems of a group by their names."""
     if ground == "clean":
         yield from ({"data": name} for name in (*CITATIONS, "coauthor-cs", "coauthor-physics", "actor"))
     elif ground == "noise":
@@ -69,7 +70,7 @@ def problems(ground: str) -> Iterator[dict[str, str]]:
 
 
 def graph_of(problem: dict[str, str], seed: int) -> Graph:
-    """The graph of a problem."""
+    """Return the graph of a problem."""
     if problem["data"] == "csbm":
         made = {name: float(problem[name]) for name in ("homophily", "signal")}
         return load_dataset("csbm", nodes=1000, seed=seed, **made)
@@ -80,12 +81,12 @@ def graph_of(problem: dict[str, str], seed: int) -> Graph:
 
 
 def linear_score(graph: Graph, seed: int, corrects: bool) -> float:
-    """Test score of the linear model with the best validation score; NaN for unseen nodes.
+    """Return the test score of the linear model with the best validation score; NaN for unseen nodes.
 
     Args:
         graph: the problem.
         seed: of folds and decompositions.
-        corrects: whether validation labels also correct opinions.
+        corrects: whether validation labels also correct predictions.
     """
     seen, _ = graph.training_view()
     jury = Jury(known_labels(seen), seen.train, seen.val, seen.num_classes)
@@ -103,7 +104,7 @@ def linear_score(graph: Graph, seed: int, corrects: bool) -> float:
 
 
 def run(problem: dict[str, str], seed: int, models: list[str]) -> dict[str, Any]:
-    """Scores of everyone on one problem."""
+    """Return the scores of all models on one problem."""
     graph = graph_of(problem, seed)
     found: dict[str, Any] = {**problem, "seed": seed}
     for model in models:
@@ -124,7 +125,7 @@ def run(problem: dict[str, str], seed: int, models: list[str]) -> dict[str, Any]
 
 
 def table(paths: list[str]) -> None:
-    """Means over seeds, one line per problem."""
+    """Print means over seeds, one line per problem."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for line in (line for path in paths for line in Path(path).read_text(encoding="utf-8").splitlines()):
         row = json.loads(line)
@@ -145,7 +146,7 @@ def table(paths: list[str]) -> None:
 
 
 def main() -> None:
-    """Run what is missing, or show what is there."""
+    """Run what is missing, or print finished runs as a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("grounds", nargs="*")
     parser.add_argument("--seeds", type=int, default=5)

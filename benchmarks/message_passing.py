@@ -1,9 +1,9 @@
-"""A training step of GCN and GAT with this package's message passing beside PyTorch Geometric's own layers.
+"""Time of a training step of GCN and GAT, with this package's message passing and with PyTorch Geometric's layers.
 
     python benchmarks/message_passing.py --out results/message_passing.md
 
-One thread each side, same widths, same graph (Cora's size: 2,708 nodes, 5,278 edges, 1,433 features, 18 a row), the
-sides taking turns, each judged by its median. PyTorch Geometric gets dense rows and keeps its normalisation.
+One thread per side, same widths, same graph (Cora's size: 2,708 nodes, 5,278 edges, 1,433 features, 18 per row). The
+sides take turns, and the median of each is reported. PyTorch Geometric gets dense rows and caches its normalisation.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ NODES, EDGES, FEATURES, CLASSES = 2708, 5278, 1433, 7
 
 
 class PyGGCN(nn.Module):
-    """GCN of two cached layers."""
+    """GCN with two cached layers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = GCNConv(FEATURES, 64, cached=True), GCNConv(64, CLASSES, cached=True)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits of every node."""
+        """Return the logits of every node."""
         hidden = F.relu(self.first(F.dropout(x, 0.5, self.training), edge_index))
         return self.second(F.dropout(hidden, 0.5, self.training), edge_index)
 
 
 class PyGGAT(nn.Module):
-    """GAT of eight heads of width 8, then one."""
+    """GAT with eight heads of width 8, then one head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,13 +54,13 @@ class PyGGAT(nn.Module):
         self.second = GATConv(64, CLASSES, dropout=0.6)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits of every node."""
+        """Return the logits of every node."""
         hidden = F.elu(self.first(F.dropout(x, 0.6, self.training), edge_index))
         return self.second(F.dropout(hidden, 0.6, self.training), edge_index)
 
 
 def step(model: nn.Module, rows: object, edge_index: Tensor, labels: Tensor) -> Callable[[], None]:
-    """One forward and backward pass and a step of Adam."""
+    """Return a function that does one forward and backward pass and a step of Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
     def once() -> None:
@@ -72,7 +72,7 @@ def step(model: nn.Module, rows: object, edge_index: Tensor, labels: Tensor) -> 
 
 
 def main() -> None:
-    """Take turns, print the table, write it."""
+    """Run the sides in turns, print the table, optionally write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument("--out", help="write the table to this file too")

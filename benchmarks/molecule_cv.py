@@ -1,10 +1,10 @@
-"""Cross-validation over scaffolds of training and validation molecules; test molecules are never looked at.
+"""Cross-validation over scaffolds of training and validation molecules; test molecules are never used.
 
 python benchmarks/molecule_cv.py bbbp gssc "gssc pooling=mean" "gssc dropout=0.5 train.patience=99"
 
-Molecules of scaffolds with at most three members, which is what the test fold of a scaffold split consists of, are
-divided into four folds, whole scaffolds at a time. Each fold in turn is held out, the next one chooses the epoch, and
-the rest, with all molecules of larger scaffolds, is learned from.
+Molecules of scaffolds with at most three members, like those in the test fold of a scaffold split, are divided into
+four folds by whole scaffolds. Each fold in turn is held out, the next one selects the epoch, and the rest, with all
+molecules of larger scaffolds, is the training set.
 """
 
 from __future__ import annotations

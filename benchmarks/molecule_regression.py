@@ -2,7 +2,7 @@
 
 python benchmarks/molecule_regression.py gssc gssc_mean gssc_environments gcn gin
 
-Prints the root mean squared error on test molecules per property, beside that of the training mean.
+Prints the root mean squared error on test molecules per property, and that of the training mean.
 """
 
 from __future__ import annotations

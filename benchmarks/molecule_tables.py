@@ -4,7 +4,7 @@ gssc bench --datasets bbbp --models gssc,gcn,gin,fingerprint_forest --seeds 3 --
 python benchmarks/molecule_tables.py molecules.sqlite --paper results.json
 
 ``--paper`` is a file with the numbers of the paper: {"table3": {"rows": {METHOD: {SET: {"mean": ..., "std": ...}}}}}.
-``--into results/molecules.md`` puts the tables between the two comments there instead of printing them.
+``--into results/molecules.md`` writes the tables between the two markers there instead of printing them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gssc.data.registry import DATASETS
 from gssc.evaluate.store import Store
 
 SETS = ("bbbp", "tox21", "muv", "hiv")
-# Rows of Table 3 and the models here that stand beside them.
+# Rows of Table 3 and the corresponding models here.
 BESIDE = {
     "gssc": "GSSC (ours)",
     "gpt_gnn": "GPT-GNN",
@@ -35,7 +35,7 @@ Rows = list[dict[str, Any]]
 
 
 def main() -> None:
-    """Print one table per set of molecules, then one beside the paper's."""
+    """Print one table per set of molecules, then one that compares with the paper."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", type=Path, nargs="+")
     parser.add_argument("--paper", type=Path)
@@ -106,7 +106,7 @@ def beside(rows: Rows, published: dict[str, Any]) -> str:
 
 
 def spread(values: list[float]) -> str:
-    """Return the mean, with the standard deviation where there are several values."""
+    """Return the mean, with the standard deviation if there are several values."""
     if not values:
         return "-"
     middle = f"{statistics.mean(values):.1f}"

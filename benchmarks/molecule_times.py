@@ -2,7 +2,7 @@
 
 python benchmarks/molecule_times.py bbbp
 
-CPU seconds of this process on one thread do not depend on what else the machine does, unlike seconds on the clock.
+CPU seconds of this process on one thread hardly depend on other load on the machine, unlike wall-clock seconds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def measured(model: str, molecules: MoleculeSet) -> list[str]:
     """Return CPU seconds of an epoch and CPU milliseconds per 1,000 molecules, all from arrays in memory."""
     entry = molecule_model(model)
     training = entry.training_class()(molecules, entry.settings())
-    training.one_pass()  # what is set up once is not counted
+    training.one_pass()  # one-time setup is not counted
     epoch = cpu(training.one_pass)
     everything = np.arange(len(molecules))
     predict = min(cpu(lambda: training.predict(everything)) for _ in range(2))
@@ -55,7 +55,7 @@ def measured(model: str, molecules: MoleculeSet) -> list[str]:
 
 
 def forest(molecules: MoleculeSet) -> list[str]:
-    """Return the same of a forest of the first target: its fit in place of an epoch; fingerprints are given."""
+    """Return the same for a forest of the first target: its fit instead of an epoch, without computing fingerprints."""
     rows = morgan_counts(molecules.smiles).toarray().clip(max=255)
     known = molecules.train[~np.isnan(molecules.targets[molecules.train, 0])]
     started = time.process_time()

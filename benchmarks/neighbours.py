@@ -2,9 +2,9 @@
 
     python benchmarks/neighbours.py [--rows 50000 100000] [--columns 3 20] [--out results/neighbours.md]
 
-One thread, processor time, ratios within one run. A table is made of twenty normal clusters. The search without
-scikit-learn computes all distances in blocks; it is timed on a sample of rows, as its time is in proportion to their
-number. Recall is the share of the sample's true eight nearest rows that a search finds.
+One thread, CPU time, ratios within one run. A table has twenty normal clusters. The search without scikit-learn
+computes all distances in blocks; it is timed on a sample of rows, because its time is proportional to their number.
+Recall is the share of the sample's true eight nearest rows that a search finds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEADER = ["rows", "columns", *(f"{name}: {what}" for name in SEARCHES for what i
 
 
 def make_table(rows: int, columns: int, seed: int = 0) -> np.ndarray:
-    """Return rows around twenty centres, twice as far apart as rows of one cluster are."""
+    """Return rows around twenty centres, which are twice as far apart as the rows of one cluster."""
     rng = np.random.default_rng(seed)
     centres = 2 * rng.standard_normal((CLUSTERS, columns))
     table: np.ndarray = centres[rng.integers(0, CLUSTERS, rows)] + rng.standard_normal((rows, columns))
@@ -38,12 +38,12 @@ def make_table(rows: int, columns: int, seed: int = 0) -> np.ndarray:
 
 
 def recall(found: np.ndarray, true: np.ndarray, count: int) -> float:
-    """Share of the true pairs [2, *] among those found; `count` is the number of rows."""
+    """Return the share of the true pairs [2, *] that were found; `count` is the number of rows."""
     return float(np.isin(true[0] * count + true[1], found[0] * count + found[1]).mean())
 
 
 def measure(rows: int, columns: int, sample: int) -> list[str]:
-    """Return one line of the table: each search beside all distances in blocks."""
+    """Return one line of the table: each search compared with all distances in blocks."""
     table = make_table(rows, columns)
     chosen = np.sort(np.random.default_rng(1).choice(rows, size=min(sample, rows), replace=False))
     true, seconds = timed(lambda: by_blocks(table, NEIGHBOURS, chosen))
@@ -56,7 +56,7 @@ def measure(rows: int, columns: int, sample: int) -> list[str]:
 
 
 def timed(run: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
-    """Return what a call gives, and the processor seconds it takes."""
+    """Return the result of a call and its CPU seconds."""
     start = time.process_time()
     result = run()
     return result, time.process_time() - start
@@ -68,7 +68,7 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and put the table between the marks of a file."""
+    """Measure, print, and write the table between the markers of a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 100_000])
     parser.add_argument("--columns", type=int, nargs="+", default=[3, 20])

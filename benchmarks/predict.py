@@ -1,9 +1,9 @@
-"""Whole-graph prediction beside the bare matrix products it contains: ratios within one run, one thread each side.
+"""Time of whole-graph prediction over that of its bare matrix products: ratios within one run, one thread each.
 
     python benchmarks/predict.py [--repeats 100]
 
 The bare side multiplies the same matrices and does nothing else: no bias, no activation, no row
-normalisation, no check of the result. Sides take turns, and each is judged by its fastest.
+normalisation, no check of the result. Sides take turns, and the fastest turn of each is reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def make_model(widths: list[int], **options: Any) -> DeployedModel:
-    """A model of these widths with random weights, of a size that makes logits as large as those of trained models."""
+    """Return a model of these widths with random weights, scaled so that logits are as large as in trained models."""
     rng = np.random.default_rng(0)
     layers = [
         (
@@ -49,7 +49,7 @@ def make_model(widths: list[int], **options: Any) -> DeployedModel:
 
 
 def make_rows(rows: int, columns: int, per_row: int | None) -> Any:
-    """Random feature rows: dense, or sparse with about ``per_row`` ones each."""
+    """Return random feature rows: dense, or sparse with about ``per_row`` ones each."""
     rng = np.random.default_rng(1)
     if per_row is None:
         return rng.random((rows, columns), dtype=np.float32)
@@ -59,12 +59,12 @@ def make_rows(rows: int, columns: int, per_row: int | None) -> Any:
 
 
 def bare_products(model: DeployedModel, x: Any, engine: str) -> Callable[[], object]:
-    """The matrix products of a prediction and nothing else, each with the quicker library, into arrays that are kept.
+    """Return a function that does only the matrix products of a prediction, by the faster library, into fixed arrays.
 
-    Fresh arrays would cost the bare side up to half as much again, and weights that do not begin with a cache line a
-    quarter: a floor that high would flatter the rest. Dense
-    products are NumPy's, which is no slower than torch at wide ones and several times faster at the last, narrow one. A
-    first product of sparse rows is SciPy's or, with torch, an ``embedding_bag``; both allocate.
+    New arrays would make the bare side up to half slower, and weights that are not aligned to a cache line a quarter;
+    the comparison would then be too favourable. Dense products use NumPy, which is not slower than torch for wide ones
+    and several times faster for the last, narrow one. A first product of sparse rows uses SciPy or, with torch, an
+    ``embedding_bag``; both allocate.
     """
     weights = [aligned_zeros(*weight.shape[::-1]) for weight, _ in model.layers]
     for place, (weight, _) in zip(weights, model.layers, strict=True):
@@ -94,7 +94,7 @@ def bare_products(model: DeployedModel, x: Any, engine: str) -> Callable[[], obj
 
 
 def fastest(sides: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Fewest seconds of each side: the turn that whatever else runs here disturbed least. Sides take turns."""
+    """Return the fewest seconds of each side, from the turn least disturbed by other load. Sides take turns."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 3):
         for name, side in sides.items():
@@ -106,7 +106,7 @@ def fastest(sides: dict[str, Callable[[], object]], repeats: int) -> dict[str, f
 
 
 def measure(repeats: int) -> list[tuple[str, str, float, float]]:
-    """Case, engine, and the milliseconds of the bare products and of ``logits``."""
+    """Return case, engine, and the milliseconds of the bare products and of ``logits``."""
     results = []
     for engine in ("NumPy", "torch"):
         if engine == "torch":
@@ -124,8 +124,8 @@ def measure(repeats: int) -> list[tuple[str, str, float, float]]:
 
 
 def main() -> None:
-    """Print one line a case."""
-    parser = argparse.ArgumentParser(description="prediction beside its bare matrix products")
+    """Print one line per case."""
+    parser = argparse.ArgumentParser(description="time of prediction over that of its bare matrix products")
     parser.add_argument("--repeats", type=int, default=100)
     arguments = parser.parse_args()
     if "torch" in sys.modules:

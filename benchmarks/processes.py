@@ -3,8 +3,8 @@
     python benchmarks/processes.py --out results/processes.md
 
 Every round starts one process and then two by torchrun, on the same graph with the same settings. A measurement is the
-pass over all pairs that took least of several: other programs on the machine can only slow a pass down. The ratio is of
-the best passes over all rounds. Batch norm uses the statistics of each process's own share.
+fastest of several passes over all pairs, because other load on the machine can only slow a pass down. The ratio is that
+of the fastest passes over all rounds. Batch norm uses the statistics of each process's own share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTINGS = {
 
 
 def measure(options: argparse.Namespace) -> None:
-    """One process of a measurement: passes over all pairs; the first writes the seconds of each."""
+    """Run one process of a measurement: passes over all pairs; the first process writes the seconds of each."""
     import torch
 
     from gssc.config import parse_config
@@ -49,7 +49,7 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def run(count: int, options: argparse.Namespace, folder: Path) -> dict:
-    """What a measurement with so many processes found."""
+    """Return the result of a measurement with ``count`` processes."""
     place = folder / "found.json"
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)] if count > 1 else []
     given = [f"--{name}={getattr(options, name)}" for name in ("nodes", "degree", "features", "batch", "passes")]
@@ -59,7 +59,7 @@ def run(count: int, options: argparse.Namespace, folder: Path) -> dict:
 
 
 def main() -> None:
-    """Take turns, print the ratio, write it."""
+    """Run both in turns, print the ratio, optionally write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--degree", type=int, default=10)

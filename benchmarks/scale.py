@@ -1,12 +1,12 @@
-"""Time, memory and accuracy of streamed training against the size of the graph, beside PyTorch Geometric.
+"""Time, memory and accuracy of streamed training by graph size, compared with PyTorch Geometric.
 
     python benchmarks/scale.py run --folder SCRATCH --out SCRATCH/scale.jsonl
     python benchmarks/scale.py report --out SCRATCH/scale.jsonl
 
 Graphs are built by ``gssc data build`` (csbm: degree 20, 128 features, 5 classes, signal 4, homophily 0.8, 20 labels
-per class), and ogbn-arxiv's structure with made rows (class mean plus noise, as in csbm). Every measurement is a
-process of its own, with one thread; its result is a line of JSON, and a run that was interrupted goes on behind the
-last line.
+per class), and from ogbn-arxiv's structure with generated rows (class mean plus noise, as in csbm). Every measurement
+is a separate process with one thread; its result is a line of JSON, and an interrupted run continues after the last
+line.
 
 Methods:
     gssc     the default learner, streamed (:class:`gssc.learner.streamed.StreamedLearner`)
@@ -17,8 +17,8 @@ Methods:
              sampler is one of this file, on NumPy arrays: NeighborLoader needs pyg-lib or torch-sparse, which have no
              wheel for this torch
 
-CPU seconds are those of the process, which other processes on the machine hardly change; seconds are by the clock. The
-files of a graph are dropped from the page cache before a measurement, where the system allows it.
+CPU seconds are those of the process and hardly depend on other load on the machine; seconds are wall-clock time. The
+files of a graph are dropped from the page cache before a measurement, if the system allows it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RIVAL_SECONDS = 6  # of CPU time that a rival trains, at least one epoch
 
 
 def worker(method: str, folder: str) -> dict[str, Any]:
-    """Measure one method on one graph, in this process."""
+    """Return the measurements of one method on one graph, in this process."""
     import torch
 
     torch.set_num_threads(1)
@@ -73,7 +73,7 @@ def worker(method: str, folder: str) -> dict[str, Any]:
 
 
 def ours(folder: str) -> dict[str, Any]:
-    """Sketches, a timed run of batches, and the accuracy after every epoch of 20 batches."""
+    """Return times of the sketches and of training, and the accuracy after every epoch of 20 batches."""
     from gssc.graph import Graph
     from gssc.learner.settings import Config
     from gssc.learner.streamed import StreamedLearner
@@ -108,7 +108,7 @@ def ours(folder: str) -> dict[str, Any]:
 
 
 def gcn(folder: str) -> dict[str, Any]:
-    """Full-batch GCN of PyTorch Geometric."""
+    """Train a full-batch GCN of PyTorch Geometric and return its measurements."""
     import torch
     from torch_geometric.nn import GCNConv
 
@@ -139,7 +139,7 @@ def gcn(folder: str) -> dict[str, Any]:
 
 
 def sage(folder: str) -> dict[str, Any]:
-    """GraphSAGE on sampled neighbourhoods of training nodes; test nodes are predicted from samples, too."""
+    """Train GraphSAGE on sampled neighbourhoods and return its measurements; test nodes use samples too."""
     import torch
     from torch_geometric.nn import SAGEConv
 
@@ -175,7 +175,7 @@ def sage(folder: str) -> dict[str, Any]:
 
 
 def neighbour_sampler(edge_index: np.ndarray, nodes: int, fanout: int = 10) -> Any:
-    """A function that samples two hops of neighbours: node numbers, seeds first, and edges among them."""
+    """Return a function that samples two hops of neighbours: node numbers, seeds first, and edges among them."""
     import torch
 
     order = np.argsort(edge_index[1], kind="stable")
@@ -201,7 +201,7 @@ def neighbour_sampler(edge_index: np.ndarray, nodes: int, fanout: int = 10) -> A
 
 
 def loaded(folder: str) -> tuple[Any, Any, Any, Any]:
-    """The graph in memory, as PyTorch Geometric takes it."""
+    """Return the graph in memory, in the form of PyTorch Geometric."""
     import torch
 
     from gssc.graph import Graph
@@ -214,7 +214,7 @@ def loaded(folder: str) -> tuple[Any, Any, Any, Any]:
 
 
 def trained(graph: Any, epoch: Any, score: Any, most: int) -> dict[str, Any]:
-    """Epochs until the time or their number is over, with a score after every tenth and the last."""
+    """Train until the time or the number of epochs is used up, with a score after every tenth and the last epoch."""
     begun, cpu, used, curve, training = time.perf_counter(), time.process_time(), 0, [], 0.0
     wall = 0.0
     for number in range(most):
@@ -241,7 +241,7 @@ def trained(graph: Any, epoch: Any, score: Any, most: int) -> dict[str, Any]:
 
 
 def drop_from_cache(folder: Path) -> None:
-    """Ask the system to forget the pages of a graph's files."""
+    """Ask the system to drop the files of a graph from the page cache."""
     for path in folder.glob("*.npy"):
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -253,7 +253,7 @@ def _status(path: str, name: str, unit: int = 1) -> int:
 
 
 def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
-    """CPU time of building, of the sketches and of a pass that reads and shuffles all pairs, by number of edges."""
+    """Yield the CPU time of building, of the sketches and of a shuffled pass over all pairs, by number of edges."""
     import torch
 
     from gssc.data.build import build_graph
@@ -285,7 +285,7 @@ def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def cells(largest: bool) -> Iterator[tuple[str, str]]:
-    """Graphs and methods in the order they are measured."""
+    """Yield graphs and methods in the order of measurement."""
     yield "csbm-1e4", "gssc"
     for name in ("csbm-1e5", "csbm-1e6"):
         yield from ((name, method) for method in ("gssc", "sage", "gcn"))
@@ -297,7 +297,7 @@ def cells(largest: bool) -> Iterator[tuple[str, str]]:
 
 
 def run(folder: Path, out: Path, largest: bool) -> None:
-    """Build what is missing and measure what has no line yet."""
+    """Build missing graphs and run missing measurements."""
     done = {(line["graph"], line["method"]) for line in lines_of(out)}
     for name, method in cells(largest):
         if (name, method) in done:
@@ -318,7 +318,7 @@ def run(folder: Path, out: Path, largest: bool) -> None:
 
 
 def build(name: str, path: Path) -> dict[str, Any]:
-    """Build a graph unless it is there; returns the time if it was built now."""
+    """Build a graph unless it exists and return the time if it was built now."""
     if path.exists():
         return {}
     sys.stderr.write(f"building {name}\n")
@@ -344,7 +344,7 @@ def build(name: str, path: Path) -> dict[str, Any]:
 
 
 def build_arxiv(path: Path) -> None:
-    """ogbn-arxiv's citations, labels and split, with 128 made features: its class's mean plus noise."""
+    """Build ogbn-arxiv's citations, labels and split with 128 generated features: class mean plus noise."""
     from gssc.data import load_dataset
     from gssc.data.build import build_graph
     from gssc.data.sources import GraphSource
@@ -356,12 +356,12 @@ def build_arxiv(path: Path) -> None:
 
 
 def lines_of(out: Path) -> list[dict[str, Any]]:
-    """What was measured so far."""
+    """Return the measurements so far."""
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else []
 
 
 def report(out: Path) -> str:
-    """Two tables: the measurements, and how ours grow with the edges."""
+    """Return a table of the measurements, and the growth of ours with the number of edges."""
     lines = lines_of(out)
     rows = [
         "| graph | edges | features, MB | method | items/s (CPU) | epoch, CPU s | peak RSS, MB | disk read, MB | "
@@ -396,7 +396,7 @@ BUDGET = 50 * 20 * 512  # pairs of the default schedule
 
 
 def project(out: Path, measured: Path) -> str:
-    """Hours, memory, disk and network of two large graphs on 1, 8 and 64 machines, from the measured CPU times."""
+    """Return projected hours, memory, disk and network of two large graphs on 1, 8 and 64 machines."""
     sizes = [json.loads(line) for line in measured.read_text(encoding="utf-8").splitlines()]
     largest = max(sizes, key=lambda line: line["edges"])
     ours = [line for line in lines_of(out) if line["method"] == "gssc"]
@@ -428,7 +428,7 @@ def project(out: Path, measured: Path) -> str:
 
 
 def to_accuracy(line: dict[str, Any]) -> float:
-    """CPU seconds until the validation score is within half a point of its best."""
+    """Return the CPU seconds until the validation score is within half a point of its best."""
     best = max(entry[2] for entry in line["curve"])
     return float(next(entry[1] for entry in line["curve"] if entry[2] >= best - 0.005))
 

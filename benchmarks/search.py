@@ -1,13 +1,13 @@
-"""Which settings of GSSC have the best validation accuracy: a search that never reads a test label.
+"""Search for the settings of GSSC with the best validation accuracy, without test labels.
 
     python benchmarks/search.py actor:fixed --try model.dropout=0.3 --try "model.dropout=0.7 train.lr=0.005" --seeds 2
 
-The first line is the recipe of the data set (or the defaults) as it stands; each --try is one more, with those settings
-changed. Seeds begin at 100, so that none of them is among the seeds 0 to 9 that results are reported on; of numbered
-splits, seed s takes split s modulo their number. Test labels are replaced by "unknown" before training, so there is
-nothing to peek at. With --resplit each seed also draws its own training nodes, as many a class, from those that have a
-training or validation label, and is judged by the rest of them: settings that suit one split by luck do not last.
-Runs are kept in a file of JSON lines, by settings, and not run again: stop at any time and go on.
+The first line is the recipe of the data set (or the defaults) unchanged; each --try is one more line with those
+settings changed. Seeds begin at 100, so that none is among the seeds 0 to 9 used for reported results; of numbered
+splits, seed s uses split s modulo their number. Test labels are replaced by "unknown" before training. With --resplit,
+each seed also draws its own training nodes, as many per class as before, from those with a training or validation
+label, and is scored on the rest of them: this rules out settings that suit one split by chance. Runs are stored by
+settings in a file of JSON lines and not repeated, so that the search can be stopped and restarted at any time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIRST_SEED = 100
 
 
 def settings(text: str) -> dict[str, dict[str, Any]]:
-    """``a.b=1 c.d=x`` as nested settings."""
+    """Return ``a.b=1 c.d=x`` as nested settings."""
     nested: dict[str, dict[str, Any]] = {}
     for part in text.split():
         place, _, value = part.partition("=")
@@ -49,14 +49,14 @@ def settings(text: str) -> dict[str, dict[str, Any]]:
 
 
 def name_of(config: ContrastConfig) -> str:
-    """A digest of the settings that matter."""
+    """Return a digest of the settings that affect the result."""
     values = config.to_dict()
     del values["data"]
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def resplit(graph: Graph, seed: int) -> Graph:
-    """As many training nodes a class as before, drawn from training and validation nodes; the rest is validation."""
+    """Return a new split: as many training nodes per class, drawn from train and val; the rest is validation."""
     drawn = np.random.default_rng(seed).permutation(np.concatenate([graph.train, graph.val]))
     counts = np.bincount(graph.labels[graph.train], minlength=graph.num_classes)
     train = np.concatenate([drawn[graph.labels[drawn] == label][:count] for label, count in enumerate(counts)])
@@ -64,7 +64,7 @@ def resplit(graph: Graph, seed: int) -> Graph:
 
 
 def run(job: tuple[str, dict[str, Any], int, bool]) -> dict[str, Any]:
-    """One training without test labels; what it says of validation nodes."""
+    """Train once without test labels and return the validation results."""
     dataset, values, seed, draw = job
     graph = without_test_labels(Cell("str_contrast", "none", dataset, seed=seed).clean_graph())
     graph = resplit(graph, seed) if draw else graph
@@ -78,7 +78,7 @@ def run(job: tuple[str, dict[str, Any], int, bool]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is missing, then print validation accuracy a line of settings."""
+    """Run what is missing, then print the validation accuracy per line of settings."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset")
     parser.add_argument("--try", dest="tries", action="append", default=[], help="settings to change, a.b=1 c.d=x")

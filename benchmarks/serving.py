@@ -1,12 +1,12 @@
-"""Requests a second of ``gssc serve`` beside an empty endpoint of bare FastAPI, in the same run.
+"""Requests per second of ``gssc serve`` and of an empty endpoint of bare FastAPI, in the same run.
 
     python benchmarks/serving.py [--requests 100000] [--out results/serving.md]
 
 Each server is one process with one worker and one thread, on the same uvicorn settings; the client is another
-process (wrk where it is installed, else Python) and keeps a number of connections busy, one request at a time each.
-The servers take turns and get the same bodies. The empty endpoint does not look at its body and answers ``{}``; ours
-parses it, checks every number, predicts, and writes probabilities. Memory is what a server has in RAM, after a warm-up
-and at the end.
+process (wrk if it is installed, else Python) and keeps a number of connections busy, one request at a time each.
+The servers take turns and get the same bodies. The empty endpoint ignores the body and returns ``{}``; ours parses it,
+checks every number, predicts, and returns probabilities. Memory is the resident size of a server, after a warm-up and
+at the end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ end
 
 @dataclass
 class Server:
-    """A server process and what was measured of it."""
+    """A server process and its measurements."""
 
     name: str
     process: subprocess.Popen[str]
@@ -67,7 +67,7 @@ class Server:
 
     @property
     def megabytes(self) -> float:
-        """Memory of the process in RAM; NaN where there is no /proc."""
+        """Return the resident memory of the process; NaN on systems without /proc."""
         try:
             pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         except OSError:
@@ -75,17 +75,17 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def total(self, what: str) -> float:
-        """Sum over all turns."""
+        """Return the sum over all turns."""
         return sum(turn[what] for turn in self.turns)
 
     def middle(self, what: str) -> float:
-        """Median over all turns."""
+        """Return the median over all turns."""
         return statistics.median(turn[what] for turn in self.turns)
 
 
 @contextmanager
 def started(name: str, command: list[str]) -> Iterator[Server]:
-    """Run a server until the body is done; it says on stderr where it listens."""
+    """Run a server until the with block ends; it prints its address on stderr."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
@@ -97,7 +97,7 @@ def started(name: str, command: list[str]) -> Iterator[Server]:
 
 
 def serve_bare() -> None:
-    """The empty endpoint, on our uvicorn settings."""
+    """Serve the empty endpoint with our uvicorn settings."""
     from fastapi import FastAPI
 
     from gssc.serve.limits import Limits
@@ -130,7 +130,7 @@ def make_case(folder: Path, widths: list[int], entries: int | None = None) -> by
 
 
 def load(client: str, port: int, body: Path, connections: int, seconds: float) -> dict[str, float]:
-    """Keep a server busy from another process; requests, seconds, errors, and percentiles in milliseconds."""
+    """Load a server from another process; return requests, seconds, errors, and percentiles in milliseconds."""
     if client == "wrk":
         script = body.with_suffix(".lua")
         script.write_text(SCRIPT)
@@ -144,7 +144,7 @@ def load(client: str, port: int, body: Path, connections: int, seconds: float) -
 
 
 async def python_client(port: int, body: bytes, connections: int, seconds: float) -> dict[str, float]:
-    """What wrk does, slower."""
+    """Load a server from Python: the same as wrk, but slower."""
     head = b"POST /predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     request = head + b"content-length: %d\r\n\r\n%s"
     request %= (len(body), body)
@@ -172,7 +172,7 @@ async def python_client(port: int, body: bytes, connections: int, seconds: float
 
 
 def measure(title: str, requests: int, connections: int, seconds: float, client: str) -> list[Server]:
-    """Load both servers in turns until each has answered so many requests."""
+    """Load both servers in turns until each has answered ``requests`` requests."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         body = folder / "body.json"
@@ -193,7 +193,7 @@ def measure(title: str, requests: int, connections: int, seconds: float, client:
 
 
 def table(title: str, servers: list[Server]) -> str:
-    """One Markdown table a case."""
+    """Return the Markdown table of one case."""
     lines = [
         f"## {title[0].upper()}{title[1:]}",
         "",
@@ -210,13 +210,13 @@ def table(title: str, servers: list[Server]) -> str:
         (a["requests"] / a["seconds"]) / (b["requests"] / b["seconds"])
         for a, b in zip(servers[0].turns, servers[1].turns, strict=True)
     )
-    lines += ["", f"Requests a second, ours over bare, median of {len(servers[0].turns)} turns: {ratio:.2f}.", ""]
+    lines += ["", f"Requests per second, ours over bare, median of {len(servers[0].turns)} turns: {ratio:.2f}.", ""]
     return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> dict[str, list[Server]]:
-    """Measure every case, print the tables, and write them if asked."""
-    parser = argparse.ArgumentParser(description="gssc serve beside an empty endpoint of bare FastAPI")
+    """Measure every case, print the tables, and optionally write them."""
+    parser = argparse.ArgumentParser(description="gssc serve compared with an empty endpoint of bare FastAPI")
     parser.add_argument("--requests", type=int, default=100_000, help="to each server, in each case")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=5.0, help="of one turn")
@@ -246,7 +246,7 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Server]]:
 
 
 def introduction(options: argparse.Namespace) -> str:
-    """What was run and how to read it."""
+    """Return the introduction of the results page: the command and the conditions."""
     words = sys.argv if sys.argv[0].endswith("serving.py") else ["serving.py"]
     command = shlex.join(["python", "benchmarks/serving.py", *words[1:]])
     busy = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
@@ -256,8 +256,8 @@ def introduction(options: argparse.Namespace) -> str:
     {command}
 
 Client: {options.load_with}, one process, {options.connections} connections, turns of {options.seconds:g} s.
-Python {python}, {cores} cores, load average {busy} at the end. Percentiles are medians over the turns. How it is
-measured is told at the top of `benchmarks/serving.py`.
+Python {python}, {cores} cores, load average {busy} at the end. Percentiles are medians over the turns. The method
+is described at the top of `benchmarks/serving.py`.
 """
 
 

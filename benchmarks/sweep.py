@@ -1,8 +1,8 @@
-"""Throughput of a sweep with one process and with two: the same runs, a new store each.
+"""Throughput of a sweep with one process and with two: the same runs, with a new store each.
 
     python benchmarks/sweep.py --out results/sweep.md
 
-Each process keeps to one thread. The start of a process (Python, torch, PyTorch Geometric) is part of the time.
+Each process uses one thread. The start of a process (Python, torch, PyTorch Geometric) is part of the time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gssc.evaluate.sweep import Sweep, run_job
 
 
 def seconds(jobs: int, seeds: int, dataset: str) -> float:
-    """The time of a whole sweep, from an empty store."""
+    """Return the time of a whole sweep, from an empty store."""
     made, _ = cells(["gcn", "sage", "appnp"], ["none"], [dataset], seeds=seeds)
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "store.sqlite")
@@ -36,7 +36,7 @@ def seconds(jobs: int, seeds: int, dataset: str) -> float:
 
 
 def main() -> None:
-    """Take turns, print the ratio, write it."""
+    """Run both in turns, print the ratio, optionally write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="digits")
     parser.add_argument("--seeds", type=int, default=8)

@@ -1,12 +1,12 @@
-"""Plain tables through GSSCClassifier, beside the classifiers of scikit-learn that a user would try first.
+"""GSSCClassifier on plain tables, compared with the scikit-learn classifiers that a user would try first.
 
     python benchmarks/tables.py --tables iris,wine,breast_cancer,digits --draws 10
     python benchmarks/tables.py --tables made-2000,made-10000,made-30000,made-100000 --draws 3
     python benchmarks/tables.py --imbalance
 
-Small tables: 5 labels per class, the other rows are unlabelled in training, accuracy on those. Made tables: 20 columns,
-500 labels, accuracy on a fifth of the rows that nobody sees in training. ``--imbalance``: two classes at 99/1, 95/5 and
-80/20, balanced accuracy, class weights balanced. One thread; every row is printed as JSON as soon as it is there.
+Small tables: 5 labels per class, the other rows are unlabelled in training, accuracy on those. Generated tables: 20
+columns, 500 labels, accuracy on a fifth of the rows, which is unseen in training. ``--imbalance``: two classes at 99/1,
+95/5 and 80/20, balanced accuracy, class weights balanced. One thread; every result is printed as JSON when it is done.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_FOR_SPREADING = 12_000  # rows: label spreading needs a matrix of all pairs
 
 
 def rivals(seed: int, weight: str | None = None) -> dict[str, Callable[[], Any]]:
-    """Every rival with the settings scikit-learn ships; columns are standardised first."""
+    """Return every rival with the default settings of scikit-learn; columns are standardised first."""
     trees = {"random_state": seed}
     found: dict[str, Callable[[], Any]] = {
         "logistic": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, class_weight=weight)),
@@ -55,7 +55,7 @@ def rivals(seed: int, weight: str | None = None) -> dict[str, Callable[[], Any]]
 
 
 def table(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, labels with -1 for unknown, and the rows and labels that are scored."""
+    """Return rows, labels with -1 for unknown, and the rows and labels that are scored."""
     rng = np.random.default_rng(seed)
     if name in LOADERS:
         rows, truth = LOADERS[name](return_X_y=True)
@@ -76,7 +76,7 @@ def table(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 
 def compare(name: str, draw: int) -> dict[str, Any]:
-    """Accuracy and seconds of everyone on one draw of one table."""
+    """Return accuracy and seconds of every classifier on one draw of one table."""
     rows, labels, test_rows, test_truth = table(name, draw)
     found: dict[str, Any] = {"table": name, "draw": draw}
 
@@ -101,7 +101,7 @@ def compare(name: str, draw: int) -> dict[str, Any]:
 
 
 def imbalance(rare: float, draw: int) -> dict[str, Any]:
-    """Balanced accuracy on unseen rows of a table whose second class is rare."""
+    """Return the balanced accuracy on unseen rows of a table whose second class is rare."""
     rows, truth = make_classification(
         6000, 20, n_informative=6, weights=[1 - rare], class_sep=1.0, flip_y=0.01, random_state=draw
     )

@@ -1,16 +1,16 @@
-"""How long training takes until the chosen model reaches an accuracy: the package beside the transcription, one thread.
+"""Training time until the chosen model reaches an accuracy: the package and the transcription, one thread each.
 
     python benchmarks/time_to_accuracy.py --store FILE --seeds 0 1 2 3 4   # run what the store lacks, then report
     python benchmarks/time_to_accuracy.py --store FILE                     # report only
 
 The transcription runs the method as released (preset `reference`); the package runs the recipe it ships for the
 dataset ("gssc"), the same with half of the epochs ("short"), and the preset `reference` ("reference"), whose steps are
-the transcription's: the two should end with the same accuracy but for luck. After each epoch, the *chosen* model is the
-best so far by validation accuracy, or, in the package's last phase, the latest. Time to accuracy is the training time
-until the chosen model's test accuracy first reaches the target; nothing is chosen by test accuracy, it only stops the
-clock. A run whose chosen model never gets there counts as the time its whole schedule took, marked ">":
-a lower bound. Clocks cover everything from building the run on (the sparsifier's pretraining too) but for reading
-the dataset. Each finished run is one line of the store, so that an interrupted benchmark goes on where it stopped.
+those of the transcription: the two should reach the same accuracy up to randomness. After each epoch, the *chosen*
+model is the best so far by validation accuracy or, in the package's last phase, the latest. Time to accuracy is the
+training time until the test accuracy of the chosen model first reaches the target; nothing is chosen by test accuracy,
+it only stops the clock. A run whose chosen model never reaches it counts as the time of its whole schedule, marked ">":
+a lower bound. Clocks cover everything from building the run on (including the sparsifier's pretraining) except reading
+the dataset. Each finished run is one line of the store, so that an interrupted benchmark continues where it stopped.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ SIDES: dict[str, Callable[[Graph, ContrastConfig], Any]] = {
     "reference": BilevelTraining,
     "transcription": Transcription,
 }
-# For those who want a good model soon: fewer epochs of pairs, the cheap last phase as it is.
+# A shorter schedule: fewer epochs of pairs, the cheap last phase unchanged.
 SHORT = {"sparsifier": {"pretrain_epochs": 20}, "train": {"warmup_epochs": 40, "epochs": 15}}
 
 
 def settings(side: str, dataset: str, seed: int) -> ContrastConfig:
-    """The shipped recipe for the package, the released program's settings for the transcription and "reference"."""
+    """Return the shipped recipe for the package, the released settings for the transcription and "reference"."""
     if side in ("reference", "transcription"):
         config = parse_config(preset_settings("reference"))
     else:
@@ -57,7 +57,7 @@ def settings(side: str, dataset: str, seed: int) -> ContrastConfig:
 
 
 def run(side: str, graph: Graph, config: ContrastConfig, on_epoch: Callable[[], object]) -> dict[str, Any]:
-    """Train one seed to the end of its schedule and keep the whole course of it."""
+    """Train one seed to the end of its schedule and return the records of all epochs."""
     course: list[dict[str, Any]] = []
     wall, cpu = time.perf_counter(), time.process_time()
     for record in SIDES[side](graph, config).epochs():
@@ -86,7 +86,7 @@ def run(side: str, graph: Graph, config: ContrastConfig, on_epoch: Callable[[], 
 
 
 def time_to(course: list[dict[str, Any]], target: float, clock: str) -> tuple[float, bool]:
-    """Seconds until the chosen model's test accuracy reaches the target, and whether it ever does."""
+    """Return the seconds until the chosen model's test accuracy reaches the target, and whether it does."""
     for step in course:
         if step["chosen"] and round(step["test_score"], 6) >= target:
             return step[clock], True
@@ -94,12 +94,12 @@ def time_to(course: list[dict[str, Any]], target: float, clock: str) -> tuple[fl
 
 
 def final(course: list[dict[str, Any]], what: str) -> float:
-    """A value of the model that the whole run chose."""
+    """Return a value of the model that the whole run chose."""
     return [step[what] for step in course if step["chosen"]][-1]
 
 
 def read_store(store: Path) -> list[dict[str, Any]]:
-    """Finished runs; a line cut off by a kill is left out."""
+    """Return the finished runs; an incomplete line is ignored."""
     runs = []
     for line in store.read_text().splitlines() if store.exists() else []:
         try:
@@ -110,7 +110,7 @@ def read_store(store: Path) -> list[dict[str, Any]]:
 
 
 def append(store: Path, finished: dict[str, Any]) -> None:
-    """Add one line, on a line of its own even if the last one was cut off."""
+    """Append a line, starting a new one even if the last line is incomplete."""
     store.parent.mkdir(parents=True, exist_ok=True)
     cut_off = store.exists() and store.stat().st_size > 0 and not store.read_text().endswith("\n")
     with store.open("a") as file:
@@ -118,7 +118,7 @@ def append(store: Path, finished: dict[str, Any]) -> None:
 
 
 def report(runs: list[dict[str, Any]], target: float, clock: str, console: Console) -> None:
-    """One row a run, then the ratio of medians."""
+    """Print one row per run, then the ratio of medians."""
     columns = ("side", "seed", f"seconds to {100 * target:.1f}", "seconds in all", "epochs", "val", "test")
     table = Table(*columns, title=f"Time to {100 * target:.1f} test accuracy of the model chosen by validation")
     times: dict[str, list[tuple[float, bool]]] = {side: [] for side in SIDES}
@@ -147,7 +147,7 @@ def report(runs: list[dict[str, Any]], target: float, clock: str, console: Conso
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the seeds that are asked for and not in the store yet; report on all of them."""
+    """Run the requested seeds that are not in the store yet; report on all of them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--store", type=Path, default=Path("results/time_to_accuracy.jsonl"), help="finished runs")
     parser.add_argument("--seeds", type=int, nargs="*", default=[], help="seeds to run; none: report only")
@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
         return [entry for entry in read_store(options.store) if entry["dataset"] == options.dataset]
 
     done = {(entry["side"], entry["seed"]) for entry in finished()}
-    # Seeds outside, sides inside: an interrupted benchmark has as many runs of one side as of the other.
+    # Seeds in the outer loop, so that an interrupted benchmark has equally many runs of each side.
     wanted = [(side, seed) for seed in options.seeds for side in options.sides if (side, seed) not in done]
     graph = load_dataset(options.dataset) if wanted else None
     with Progress(console=console, transient=True) as progress:

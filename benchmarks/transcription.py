@@ -1,10 +1,10 @@
-"""The rival of the speed benchmarks: the method written down as plainly as torch allows.
+"""The baseline of the speed benchmarks: a plain transcription of the method in torch.
 
-It follows the "released program" column of the method's description step by step and is meant to be honest: nothing
-is slowed down on purpose, nothing is restructured for speed. Dense features; a DataLoader over directed pairs; five
-forward passes a batch with both heads on each; layers, dropout, distributions and the optimiser as torch ships them.
+It follows the "released program" column of the method's description step by step and is meant to be fair: nothing is
+slowed down on purpose, and nothing is restructured for speed. It uses dense features, a DataLoader over directed pairs,
+five forward passes per batch with both heads on each, and the layers, dropout, distributions and optimiser of torch.
 
-It takes the same `Graph` and `ContrastConfig` as `gssc.train.bilevel.fit` and goes through the same Algorithm 1.
+It takes the same `Graph` and `ContrastConfig` as `gssc.train.bilevel.fit` and runs the same Algorithm 1.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gssc.graph import Graph
 
 
 def block(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
-    """Batch norm, leaky ReLU, dropout, linear map."""
+    """Return batch norm, leaky ReLU, dropout and a linear map as one module."""
     return nn.Sequential(nn.BatchNorm1d(inputs), nn.LeakyReLU(), nn.Dropout(dropout), nn.Linear(inputs, outputs))
 
 
 class Classifier(nn.Module):
-    """The MLP with its two heads: y, the prediction, and z, the contrast side."""
+    """The MLP with two heads: y for predictions, z for contrast."""
 
     def __init__(self, inputs: int, outputs: int, hidden: int, layers: int, dropout: float):
         super().__init__()
@@ -48,7 +48,7 @@ class Classifier(nn.Module):
 
 
 class MixNet(nn.Module):
-    """beta of a pair, from a net of its own: linear map, batch norm, one vector on both ends."""
+    """The network that computes beta of a pair: linear map, batch norm, one vector on both ends."""
 
     def __init__(self, inputs: int, hidden: int, floor: float):
         super().__init__()
@@ -76,7 +76,7 @@ class EdgeSampler(nn.Module):
         return (1 - self.alpha) * likely + self.alpha
 
     def sample(self, features: Tensor, pairs: Tensor) -> Tensor:
-        """One where a pair is kept, zero where it is dropped; the gradient is that of the relaxed sample."""
+        """Return one for kept pairs, zero for dropped ones; the gradient is that of the relaxed sample."""
         probability = self.keep_probability(features, pairs)
         soft = RelaxedBernoulli(torch.tensor(self.temperature), probs=probability).rsample()
         return (soft > 0.5).float() - soft.detach() + soft
@@ -84,7 +84,7 @@ class EdgeSampler(nn.Module):
 
 @dataclass
 class Record:
-    """What one epoch of the transcription did."""
+    """Record of one epoch of the transcription."""
 
     epoch: int
     phase: str  # "warm-up" or "alternate"
@@ -98,16 +98,16 @@ class Record:
 
 
 class Transcription:
-    """One run on one graph, an epoch at a time.
+    """One run on one graph, epoch by epoch.
 
     Args:
-        graph: a transductive problem with one class a node.
-        config: the settings the two sides share; ones that only make sense for the package are ignored.
+        graph: a transductive problem with one class per node.
+        config: the settings that both sides share; those that only apply to the package are ignored.
     """
 
     def __init__(self, graph: Graph, config: ContrastConfig):
         if graph.is_multilabel or graph.setting != "transductive":
-            raise ValueError("the transcription knows transductive graphs with one class a node only")
+            raise ValueError("the transcription supports only transductive graphs with one class per node")
         torch.set_num_threads(config.train.threads)
         torch.manual_seed(config.train.seed)
         self.graph, self.config = graph, config
@@ -132,7 +132,7 @@ class Transcription:
         self.best_accuracy, self.best_weights = -1.0, copy.deepcopy(self.model.state_dict())
 
     def epochs(self) -> Iterator[Record]:
-        """Pretrain the sampler, warm up the classifier, then alternate; stop when patience is over."""
+        """Pretrain the sampler, warm up the classifier, then alternate; stop early by patience."""
         train = self.config.train
         seconds, since_best = 0.0, 0
         started = time.perf_counter()
@@ -172,18 +172,18 @@ class Transcription:
                 return
 
     def pretrain_sampler(self) -> None:
-        """Teach the sampler to keep every pair."""
+        """Train the sampler to keep every pair."""
         for _ in range(self.config.sparsifier.pretrain_epochs):
             probability = self.sampler.keep_probability(self.features, self.pairs)
             descend(F.binary_cross_entropy(probability, torch.ones_like(probability)), self.sampler_optimizer)
 
     def update_classifier(self, pairs: Tensor) -> int:
-        """One pass over the kept pairs; returns the number of batches."""
+        """Train one pass over the kept pairs and return the number of batches."""
         self.model.train()
         self.mix.train()
         size = self.config.train.batch_size
         class_weight = self.class_weights(pairs)
-        # Batch norm cannot take a batch of one row.
+        # Batch norm needs more than one row.
         dataset: Any = pairs.T
         loader = DataLoader(dataset, batch_size=size, shuffle=True, drop_last=pairs.shape[1] % size == 1)
         count = 0
@@ -193,7 +193,7 @@ class Transcription:
         return count
 
     def batch_loss(self, source: Tensor, target: Tensor, class_weight: Tensor) -> Tensor:
-        """Smoothness and classification of one batch of pairs."""
+        """Return the smoothness and classification loss of one batch of pairs."""
         negative = torch.randint(self.graph.num_nodes, source.shape)
         source_rows, target_rows = self.features[source], self.features[target]
         beta = self.mix(source_rows, target_rows)
@@ -219,7 +219,7 @@ class Transcription:
         return loss
 
     def class_weights(self, pairs: Tensor) -> Tensor:
-        """Labelled nodes of a class over labelled pair ends of it, scaled to a mean of one."""
+        """Return labelled nodes over labelled pair ends per class, scaled to a mean of one."""
         classes = self.graph.num_classes
         nodes = torch.bincount(self.labels[self.is_train], minlength=classes).float()
         ends = pairs.flatten()
@@ -228,7 +228,7 @@ class Transcription:
         return weights * classes / weights.sum() if weights.sum() > 0 else torch.ones(classes)
 
     def update_centers(self) -> None:
-        """One step that pulls the centres of labelled and of predicted nodes of each class together."""
+        """Take one step that pulls the centres of labelled and of predicted nodes of each class together."""
         if self.config.objective.center_weight == 0:
             return
         self.model.train()
@@ -244,12 +244,12 @@ class Transcription:
 
     @torch.no_grad()
     def predict_all(self) -> Tensor:
-        """y of every node in evaluation mode, [N, C]."""
+        """Return y of every node in evaluation mode, [N, C]."""
         self.model.eval()
         return self.model(self.features)[0]
 
     def update_sampler(self, weights: Tensor, logits: Tensor) -> None:
-        """One step towards kept pairs that agree: mean weight of those that do not over those that do."""
+        """Take one step on the mean weight of disagreeing over agreeing kept pairs."""
         predicted = logits.argmax(1)
         agree = predicted[self.pairs[0]] == predicted[self.pairs[1]]
         kept = weights.detach() > 0.5
@@ -258,7 +258,7 @@ class Transcription:
 
 
 def dense_features(graph: Graph, normalize: str) -> Tensor:
-    """All features as one dense matrix, each row divided by its sum if asked for."""
+    """Return all features as one dense matrix, with rows optionally divided by their sum."""
     features: Any = graph.features
     rows: np.ndarray = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=np.float32)
     if normalize == "row":
@@ -269,7 +269,7 @@ def dense_features(graph: Graph, normalize: str) -> Tensor:
 
 
 def descend(loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """One step down the gradient."""
+    """Take one gradient step."""
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -1,4 +1,4 @@
-"""How well trust tells wrong edges and wrong labels from right ones, and what it costs on clean graphs.
+"""Measure how well trust separates wrong edges and labels from right ones, and its effect on clean graphs.
 
     python benchmarks/trust.py --data cora,citeseer,coauthor-cs --seeds 2
     python benchmarks/trust.py --data cora,citeseer --seeds 2 --trained
@@ -6,7 +6,7 @@
 Edges: AUROC of the keep probability for added (wrong) against original edges, and on the clean graph the mean keep
 probability of edges within a class. Labels: AUROC of the label weight for changed against unchanged training labels,
 and the mean weight of unchanged ones. ``--trained`` adds STR-Sparse that starts from the evidence, after Algorithm 1.
-Labels of edges' ends are used to score only. One JSON line per row.
+Labels of the ends of edges are used for scoring only. One JSON line per row.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LABELS = ("none", "uniform:0.2", "uniform:0.4", "asymmetric:0.2", "asymmetric:0.
 
 
 def trained_keep(graph: Graph, seed: int) -> np.ndarray:
-    """Keep probability of STR-Sparse that starts from the evidence, after 50 epochs of Algorithm 1."""
+    """Return the keep probability of STR-Sparse that starts from the evidence, after 50 epochs of Algorithm 1."""
     config = ContrastConfig(sparsifier=STRSparseSettings(start="evidence"))
     config.train.seed, config.train.max_batches, config.consolidate.epochs = seed, 20, 0
     config.train.warmup_epochs, config.train.epochs, config.train.patience = 10, 40, 10**9
@@ -54,7 +54,7 @@ def trained_keep(graph: Graph, seed: int) -> np.ndarray:
 
 
 def of_edges(clean: Graph, noise: str, seed: int, trained: bool) -> dict[str, Any]:
-    """Figures of edge trust at one level of structure noise."""
+    """Return measures of edge trust at one level of structure noise."""
     graph, _ = add_noise(clean, label="none", structure=noise, features="none", seed=seed)
     right = np.isin(edge_numbers(graph.edges, graph.num_nodes), edge_numbers(clean.edges, clean.num_nodes))
     alike = clean.labels[graph.edges[0]] == clean.labels[graph.edges[1]]
@@ -70,7 +70,7 @@ def of_edges(clean: Graph, noise: str, seed: int, trained: bool) -> dict[str, An
 
 
 def of_labels(clean: Graph, noise: str, seed: int) -> dict[str, Any]:
-    """Figures of label trust at one level of label noise."""
+    """Return measures of label trust at one level of label noise."""
     graph, _ = add_noise(clean, label=noise, structure="none", features="none", seed=seed)
     train, val, labels = graph.train, graph.val, graph.labels
     right = labels[train] == clean.labels[train]

@@ -171,7 +171,7 @@ def test_another_source_starts_over(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "g.graph").mkdir()
-    with pytest.raises(GsscError, match="no graph"):
+    with pytest.raises(GsscError, match="not a graph"):
         built(tmp_path)
     (tmp_path / "g.graph").rmdir()
     built(tmp_path)

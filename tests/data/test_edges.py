@@ -103,7 +103,7 @@ def test_two_tuples_of_numbers_may_be_either() -> None:
         ({"source": ["a"], "target": []}, ["a", "b"], "1 first and 0 second ends"),
         (sp.csr_matrix((3, 3)), ["a", "b"], r"shape \(3, 3\) for 2 nodes"),
         (sp.csr_matrix([[0, -1.0], [0, 0]]), None, "weight of edge 0 is -1.0: weights must be above 0"),
-        (sp.csr_matrix((2, 2)), None, "no edges at all"),
+        (sp.csr_matrix((2, 2)), None, "no edges"),
         (networkx.path_graph(["x", "y"]), None, "the nodes have no names"),
         (networkx.path_graph(["x", "y"]), ["a", "b"], "edge 0 names node 'x', which is not among node_ids"),
     ],

@@ -86,7 +86,7 @@ def test_failed_download_says_what_to_do(tmp_path: Path, own_cache: Path) -> Non
     assert "\n" not in message
     for part in ("f.bin", "https://example.org", str(tmp_path / "made"), str(own_cache / "made")):
         assert part in message
-    with pytest.raises(GsscError, match="no public address"):
+    with pytest.raises(GsscError, match="no public URL"):
         fetch(dataset(None))
 
 

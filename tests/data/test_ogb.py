@@ -88,7 +88,7 @@ def test_proteins(tmp_path: Path, packed: bool) -> None:
 
 def test_chosen_features(tmp_path: Path) -> None:
     pack(tmp_path, "ogbn-arxiv", "arxiv", {name: text for name, text in ARXIV.items() if "node-feat" not in name})
-    with pytest.raises(GsscError, match="its features are not at hand"):
+    with pytest.raises(GsscError, match="its features were not found"):
         load_dataset("ogbn-arxiv", data_root=tmp_path)
     made = load_dataset("ogbn-arxiv", data_root=tmp_path, features="random:7", seed=3)
     assert (made.num_features, made.name) == (7, "ogbn-arxiv (random:7)")
@@ -99,7 +99,7 @@ def test_chosen_features(tmp_path: Path) -> None:
     mapped = load_dataset("ogbn-arxiv", data_root=tmp_path, features=str(stored))
     assert isinstance(mapped.features, np.memmap)
     np.save(stored, np.eye(3))
-    with pytest.raises(GsscError, match="one row a node"):
+    with pytest.raises(GsscError, match="one row per node"):
         load_dataset("ogbn-arxiv", data_root=tmp_path, features=str(stored))
     with pytest.raises(GsscError, match="neither an .npy file nor"):
         load_dataset("ogbn-arxiv", data_root=tmp_path, features="randm:7")
@@ -116,5 +116,5 @@ def test_damage_is_named(tmp_path: Path) -> None:
     with pytest.raises(GsscError, match="node-label.csv.gz is empty"):
         load_dataset("ogbn-arxiv", data_root=tmp_path)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(GsscError, match="is no readable zip"):
+    with pytest.raises(GsscError, match="is not a readable zip"):
         load_dataset("ogbn-arxiv", data_root=tmp_path)

@@ -237,7 +237,7 @@ def test_byte_text_is_utf8(tmp_path: Path) -> None:
         ({"x": np.array([[{}], [1]], dtype=object), "edge_index": [[0], [1]]}, "pickled objects, which are never read"),
         (
             {"edge_index": [[0], [1]], "x_data": [1.0], "x_indices": [9], "x_indptr": [0, 1, 1], "x_shape": [2, 2]},
-            "no valid CSR matrix",
+            "not a valid CSR matrix",
         ),
         (
             {"x": np.eye(2), "edge_index": [[0], [1]], "class_names": np.array([b"a", b"\xff"])},

@@ -78,5 +78,5 @@ def test_names_and_masks() -> None:
 def test_bad_splits(spec: str, message: str) -> None:
     with pytest.raises(GsscError, match=message):
         make_split(spec, LABELS, 0)
-    with pytest.raises(GsscError, match="one class a node"):
+    with pytest.raises(GsscError, match="one class per node"):
         make_split("per-class:1", np.zeros((3, 2)), 0)

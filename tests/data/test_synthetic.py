@@ -58,7 +58,7 @@ def test_csbm_seed_decides_everything() -> None:
     ("options", "message"),
     [
         ({"homophily": 1.5}, "from 0 to 1"),
-        ({"nodes": 5}, "two nodes a class"),
+        ({"nodes": 5}, "two nodes per class"),
         ({"degree": 500.0}, "at most"),
         ({"signal": float("nan")}, "finite"),
         ({"classes": 1}, "1 with a single class"),

@@ -247,7 +247,7 @@ def test_without_edges_rows_are_joined_to_their_neighbours(tmp_path: Path) -> No
     assert import_tables(tmp_path / "n.csv").num_edges == 6  # eight neighbours asked for, three there
     with pytest.raises(GsscError, match="n_neighbors is 0"):
         import_tables(tmp_path / "n.csv", n_neighbors=0)
-    with pytest.raises(GsscError, match="columns of an edge table are named, but there is none"):
+    with pytest.raises(GsscError, match="columns of an edge table are given, but no edge table"):
         import_tables(tmp_path / "n.csv", weight_column="w")
     (tmp_path / "one.csv").write_text("id,x\na,1\n")
     with pytest.raises(GsscError, match="one row has no neighbours"):
@@ -348,11 +348,11 @@ def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> No
         (NODES, EDGES.replace("b,c,2", "b,zoe,2"), r"edges\.csv:3: the edge names node 'zoe'"),
         (NODES.replace("\nd,", "\na,"), EDGES, r"nodes\.csv:5: node id 'a' was used before at .*nodes\.csv:2"),
         (NODES.replace("\nd,", "\n ,"), EDGES, r"nodes\.csv:5: the node has no id"),
-        (NODES + "e,1", EDGES, r"nodes\.csv:6 has 2 cells where 5 are due"),
+        (NODES + "e,1", EDGES, r"nodes\.csv:6 has 2 cells where 5 are expected"),
         ("", EDGES, r"nodes\.csv is empty"),
         ("id,x\n", EDGES, r"nodes\.csv has no rows"),
         (NODES, "source,target\n", r"edges\.csv has no rows"),
-        (NODES, "source\na\n", "one column only"),
+        (NODES, "source\na\n", "only one column"),
         ("id,x,x\na,1,2\n", EDGES, "two columns called 'x'"),
         ("id,label\na,1\nb,2\n", "a,b\na,b\n", "has no feature column"),
         (NODES.replace("1.5,val", "1.5,vall"), EDGES, r"nodes\.csv:3, column 'split': 'vall' is not train"),
@@ -378,7 +378,7 @@ def test_errors_about_files_and_columns(build: Any, tmp_path: Path) -> None:
     with pytest.raises(GsscError, match="is a folder: give the table in it"):
         import_tables(tmp_path, edges)
     (tmp_path / "nodes.xls").write_text("")
-    with pytest.raises(GsscError, match="the ending '.xls' is not known"):
+    with pytest.raises(GsscError, match="unknown file extension '.xls'"):
         import_tables(tmp_path / "nodes.xls", edges)
     (tmp_path / "latin.csv").write_bytes("id,x\nä,1\n".encode("latin1"))
     with pytest.raises(GsscError, match="not UTF-8"):

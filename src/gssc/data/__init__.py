@@ -1,6 +1,6 @@
 """Where graphs come from: published datasets, generators, and your own tables.
 
-Names are resolved on first use, so that `gssc.graph` can share this folder's checks without loading every
+Names are imported on first use, so that `gssc.graph` can share the checks of this package without loading every
 dataset family.
 """
 

@@ -1,4 +1,4 @@
-"""Whatever the user had at hand as a NumPy array, or as text."""
+"""Conversion of user input to NumPy arrays and to text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gssc.errors import GsscError
 
 
 def as_array(values: Any, what: str) -> np.ndarray:
-    """An array, or an error that names what is no array; a memory map stays one."""
+    """Return `values` as an array (memory maps are kept). Raises GsscError that names `what` if it cannot be one."""
     try:
         return np.asanyarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -18,7 +18,7 @@ def as_array(values: Any, what: str) -> np.ndarray:
 
 
 def as_text(value: Any, what: str) -> str:
-    """Text of a value; bytes are read as UTF-8, and `what` names them where they are none."""
+    """Return a value as text, decoding bytes as UTF-8. Raises GsscError that names `what` if they are not UTF-8."""
     if not isinstance(value, bytes):
         return str(value)
     try:

@@ -1,7 +1,7 @@
 """Build a graph on disk in a stream: feature rows, then listed edges to buckets, then buckets to sorted edges.
 
-Everything happens in a hidden folder beside the result, ``.NAME.building``, which is renamed at the end. After a kill
-the same call goes on there: blocks that were finished are not read or drawn again.
+Files are written to a hidden folder next to the result, ``.NAME.building``, which is renamed at the end. If the process
+is killed, the same call resumes from that folder: finished blocks are not read or drawn again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DTYPES = ("float32", "float16")
 STATE = "building.json"
 ROWS_BETWEEN_STATES = 1 << 18
 
-Progress = Callable[[str, int], None]  # stage, and how many rows, edges, buckets or files are done
+Progress = Callable[[str, int], None]  # stage, and number of rows, edges, buckets or files done
 
 
 def build_graph(
@@ -38,20 +38,20 @@ def build_graph(
     overwrite: bool = False,
     on_progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write a graph to the folder ``out`` and return what its graph.json holds.
+    """Write a graph to the folder ``out`` and return the content of its graph.json.
 
     Args:
         source: where rows and edges come from.
-        out: the folder; it is there once it is whole.
+        out: the folder; it appears only when the graph is complete.
         dtype: of the features, float32 or float16.
-        overwrite: replace a graph that is there already.
-        on_progress: called with the stage and how much of it is done.
+        overwrite: replace an existing graph.
+        on_progress: called with the stage and the amount of it that is done.
     """
     out = Path(out)
     if dtype not in DTYPES:
         raise GsscError(f"dtype is {dtype!r}: use {' or '.join(DTYPES)}")
     if out.exists() and not (overwrite and is_disk_graph(out)):
-        hint = "choose another name or add --overwrite" if is_disk_graph(out) else "it is no graph; choose another name"
+        hint = "choose another name or add --overwrite" if is_disk_graph(out) else "not a graph; choose another name"
         raise GsscError(f"{out} exists already: {hint}")
     work = out.with_name(f".{out.name}.building")
     try:
@@ -63,12 +63,12 @@ def build_graph(
             if lock is not None:
                 os.close(lock)
     except OSError as error:
-        advice = "; make room on the disk and run the same command to go on" if error.errno in NO_ROOM else ""
+        advice = "; free some disk space and run the same command to resume" if error.errno in NO_ROOM else ""
         raise GsscError(f"cannot write {out}: {error.strerror or error}{advice}") from error
 
 
 class Build:
-    """The stages of one build, from wherever it stands."""
+    """The stages of one build, resumed from its last record."""
 
     def __init__(self, source: Source, work: Path, dtype: str, on_progress: Progress):
         self.source, self.work, self.dtype, self.on_progress = source, work, np.dtype(dtype), on_progress
@@ -80,7 +80,7 @@ class Build:
             self.state = {"begun": begun, "rows": 0, "nodes": False, "blocks": 0, "sort": None, "sorted": []}
 
     def run(self, out: Path) -> dict[str, Any]:
-        """Go through the stages and put the folder in place."""
+        """Run the stages, move the folder into place and return the content of graph.json."""
         if not self.state["nodes"]:
             self.write_nodes()
         sort = self.list_edges()
@@ -97,7 +97,7 @@ class Build:
         return about
 
     def write_nodes(self) -> None:
-        """Feature rows block by block, then everything else that is known of the nodes."""
+        """Write feature rows block by block, then labels, split and ids of the nodes."""
         path = self.work / "features.npy"
         with NpyAppender(path, self.dtype, (self.source.width,), self.state["rows"]) as features:
             for block in self.source.rows(self.state["rows"]):
@@ -126,7 +126,7 @@ class Build:
         )
 
     def list_edges(self) -> EdgeSort:
-        """Listed edges to bucket files, block by block."""
+        """Write listed edges to bucket files, block by block, and return the sort that holds them."""
         sort = EdgeSort(self.work, self.state["rows"], self.source.weighted)
         if self.state["sorted"]:
             sort.self_loops = self.state["sort"]["self_loops"]
@@ -148,7 +148,7 @@ class Build:
         return sort
 
     def sort_buckets(self, sort: EdgeSort) -> None:
-        """Sort what is not sorted yet."""
+        """Sort the buckets that are not sorted yet."""
         for number in range(len(self.state["sorted"]), BUCKETS):
             counts = sort.sort_bucket(number)
             self.save(sorted=[*self.state["sorted"], counts])
@@ -156,11 +156,11 @@ class Build:
             self.on_progress("buckets", number + 1)
 
     def write_edges(self, sort: EdgeSort) -> Any:
-        """Put the sorted buckets together, with the smallest type that holds all node numbers."""
+        """Concatenate the sorted buckets, in the smallest integer type that holds all node numbers."""
         counts = self.state["sorted"]
         total = sum(count["edges"] for count in counts)
         if total == 0:
-            raise GsscError("the graph has no edges at all: give at least one edge between two different nodes")
+            raise GsscError("the graph has no edges: give at least one edge between two different nodes")
         kind = np.int32 if self.state["rows"] <= np.iinfo(np.int32).max else np.int64
         edges = np.lib.format.open_memmap(self.work / "edges.npy", "w+", dtype=kind, shape=(2, total))
         weight = None
@@ -200,7 +200,7 @@ class Build:
         return about
 
     def save(self, **changes: Any) -> None:
-        """Record how far the build is. A kill leaves the old record or the new one; a power cut may cost the build."""
+        """Record the progress of the build atomically. Only a power cut can lose the record, and with it the build."""
         self.state.update(changes)
         temporary = self.work / f"{STATE}.new"
         temporary.write_text(json.dumps(self.state), encoding="utf-8")
@@ -214,7 +214,7 @@ class NpyAppender:
         path: the file.
         dtype: of the values.
         shape: of one row.
-        rows: rows of the file to keep, if it was begun before.
+        rows: number of rows to keep of an existing file.
     """
 
     def __init__(self, path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], rows: int = 0):
@@ -232,12 +232,12 @@ class NpyAppender:
         self.file.close()
 
     def append(self, block: np.ndarray) -> None:
-        """Write some rows."""
+        """Append a block of rows."""
         self.file.write(np.ascontiguousarray(block, dtype=self.dtype).data)
         self.rows += len(block)
 
     def flush(self) -> None:
-        """Let no row wait in memory."""
+        """Write buffered rows to the file."""
         self.file.flush()
 
     def _write_header(self) -> int:

@@ -1,6 +1,6 @@
-"""Features and edges as a Graph accepts them, and what it turns them into.
+"""Checks of features and edges, and their conversion to the form in which `Graph` stores them.
 
-Each function takes whatever the user had at hand and returns the one canonical form the rest of the
+Each function accepts several forms of user input and returns the one canonical form the rest of the
 package relies on, or raises a `GsscError` naming the first offending row. Nothing here imports torch.
 """
 
@@ -15,15 +15,15 @@ import scipy.sparse as sp
 from gssc.data.arrays import as_array
 from gssc.errors import GsscError
 
-_ROWS_AT_A_TIME = 65_536  # memory-mapped features are checked block by block, never read in whole
+_ROWS_AT_A_TIME = 65_536  # memory-mapped features are checked block by block, never read whole
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What construction changed in the edges it was given.
+    """Counts of the changes made to the listed edges.
 
-    `one_way_edges_symmetrised` counts edges seen in one direction only. Input that lists each edge once
-    as (smaller, larger) is taken to be undirected already and counts none.
+    `one_way_edges_symmetrised` counts edges listed in one direction only. Input that lists each edge once
+    as (smaller, larger) is taken to be undirected already, and the count is 0.
     """
 
     self_loops: int = 0
@@ -38,7 +38,7 @@ class Cleaning:
         )
 
     def summary(self) -> str:
-        """One line for a terminal or a log."""
+        """Return the counts as one line for a terminal or a log."""
         parts = [
             f"{count:,} {what}"
             for count, what in (
@@ -61,7 +61,7 @@ def clean_features(features: Any) -> Any:
     array = as_array(features, "features")
     if array.ndim != 2:
         raise GsscError(
-            f"features have shape {array.shape}; they must be a table, one row a node and one column a feature: "
+            f"features have shape {array.shape}; they must be a table, one row per node and one column per feature: "
             "reshape them to (nodes, features)"
         )
     if array.shape[0] == 0 or array.shape[1] == 0:
@@ -113,7 +113,7 @@ def _clean_sparse(features: Any) -> sp.csr_matrix:
     with np.errstate(over="ignore"):
         csr = sp.csr_matrix(features, dtype=np.float32)
     if not csr.has_canonical_format or (csr.data == 0).any():
-        csr = csr.copy()  # the caller's matrix is never changed under its feet
+        csr = csr.copy()  # the caller's matrix is not modified
         csr.sum_duplicates()
         csr.eliminate_zeros()
         csr.sort_indices()
@@ -130,14 +130,14 @@ def _clean_sparse(features: Any) -> sp.csr_matrix:
 def clean_edges(
     edge_index: Any, num_nodes: int, edge_weight: Any = None
 ) -> tuple[np.ndarray, np.ndarray | None, Cleaning]:
-    """Return each undirected edge once, its weight, and what was changed.
+    """Return each undirected edge once, its weight, and counts of the changes.
 
     Edges are [2, E] int64 with row 0 < row 1, sorted. Weights are [E] float32 above 0; an edge that is listed several
-    times, or in both directions, gets the largest of its weights. Weights that are all 1 are no weights: None.
+    times, or in both directions, gets the largest of its weights. If all weights are 1, they are returned as None.
     """
     edges = _integer_edges(edge_index)
     if edges.shape[1] == 0:
-        raise GsscError("the graph has no edges at all: give at least one edge (without edges, train an MLP)")
+        raise GsscError("the graph has no edges: give at least one edge (without edges, train an MLP)")
     weights = None if edge_weight is None else _clean_weights(edge_weight, edges.shape[1])
     outside = np.flatnonzero((edges < 0).any(axis=0) | (edges >= num_nodes).any(axis=0))
     if len(outside):
@@ -157,7 +157,7 @@ def clean_edges(
         source, target = source[~loops], target[~loops]
         if not len(source):
             raise GsscError(
-                f"the graph has no edges at all once its {self_loops} self-loops are removed: "
+                f"the graph has no edges once its {self_loops} self-loops are removed: "
                 "give at least one edge between two different nodes"
             )
     listed = np.minimum(source, target) * num_nodes + np.maximum(source, target)
@@ -203,7 +203,7 @@ def _integer_edges(edge_index: Any) -> np.ndarray:
     if edges.size == 0:
         return np.empty((2, 0), dtype=np.int64)
     if edges.ndim != 2 or edges.shape[0] != 2:
-        hint = "transpose it" if edges.ndim == 2 and edges.shape[1] == 2 else "one column an edge, two node ids"
+        hint = "transpose it" if edges.ndim == 2 and edges.shape[1] == 2 else "one column per edge, two node ids"
         raise GsscError(f"edge_index has shape {edges.shape}; it must be (2, edges): {hint}")
     if edges.dtype.kind in "iu":
         return edges.astype(np.int64, copy=False)

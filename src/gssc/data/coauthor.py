@@ -1,6 +1,6 @@
-"""Coauthor-CS and Coauthor-Physics (Shchur et al., 2018), with the 20-a-class split the GSSC authors released.
+"""Coauthor-CS and Coauthor-Physics (Shchur et al., 2018), with the split released by the GSSC authors, 20 per class.
 
-Features are keyword counts, as published; nothing is made binary here.
+Features are keyword counts, as published; they are not made binary.
 """
 
 from __future__ import annotations

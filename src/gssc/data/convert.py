@@ -1,4 +1,4 @@
-"""Graph to and from PyTorch Geometric, NetworkX and SciPy. Each library is imported only when asked for."""
+"""Conversion of Graph to and from PyTorch Geometric, NetworkX and SciPy. Each library is imported only when used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOLD = ("name", "split", "setting", "class_names", "node_ids", "feature_names")
 
 
 def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes: Any) -> Graph:
-    """Read x, edge_index, edge_weight, y and the three masks.
+    """Return a Graph from x, edge_index, edge_weight, y and the three masks of a PyG `Data`.
 
     Without x, features are made from the structure if `features=None` is given. `mask_column` picks one of several
     splits stored as columns.
@@ -58,7 +58,7 @@ def _from_tensor(tensor: Any) -> Any:
     if not hasattr(tensor, "detach"):
         return tensor
     tensor = tensor.detach().cpu()
-    tensor = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor  # NumPy has no such numbers
+    tensor = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor  # NumPy has no bfloat16
     if str(tensor.layout) == "torch.strided":
         return tensor.numpy()
     rows = tensor.to_sparse_csr()
@@ -99,7 +99,7 @@ def from_networkx(
     weight: str = "weight",
     **changes: Any,
 ) -> Graph:
-    """Read node and edge attributes; nodes keep the order NetworkX lists them in, their names become `node_ids`."""
+    """Return a Graph from node and edge attributes; nodes keep NetworkX's order, their names become `node_ids`."""
     if not hasattr(network, "nodes") or not hasattr(network, "edges"):
         raise GsscError(f"from_networkx takes a NetworkX graph, not {type(network).__name__}: build one first")
     names = list(network.nodes)
@@ -110,7 +110,7 @@ def from_networkx(
     _refuse_unused("split", split, "split", "node", of_nodes)
     _refuse_unused("weight", weight, "weight", "edge", [attributes for *_, attributes in network.edges(data=True)])
     parts = [_part(name, split, attributes.get(split)) for name, attributes in zip(names, of_nodes, strict=True)]
-    rows = RowOf({name: row for row, name in enumerate(names)}, len(names))  # 1 and "1" are two nodes to NetworkX
+    rows = RowOf({name: row for row, name in enumerate(names)}, len(names))  # NetworkX treats 1 and "1" as two nodes
     edges, edge_weight = edges_of_network(network, rows, weight)
     values: dict[str, Any] = {
         "features": None if features is None else _attribute_rows(names, of_nodes, features),
@@ -125,7 +125,7 @@ def from_networkx(
 
 
 def _refuse_unused(argument: str, name: str, default: str, of: str, attributes: list[dict[Any, Any]]) -> None:
-    """Refuse an attribute that was asked for by name and that nothing has; a default one may be absent."""
+    """Raise GsscError if an attribute that the user named does not occur; a default one may be absent."""
     if name == default or any(name in one for one in attributes):
         return
     known = sorted({str(key) for one in attributes for key in one})
@@ -135,7 +135,7 @@ def _refuse_unused(argument: str, name: str, default: str, of: str, attributes: 
 
 
 def _attribute_rows(names: list[Any], of_nodes: list[dict[Any, Any]], attribute: str) -> np.ndarray:
-    """Return the feature rows, which must be as long for each node."""
+    """Return the feature rows, [N, d]. Raises GsscError if their lengths differ."""
     rows = []
     for name, attributes in zip(names, of_nodes, strict=True):
         if attribute not in attributes:
@@ -147,13 +147,13 @@ def _attribute_rows(names: list[Any], of_nodes: list[dict[Any, Any]], attribute:
         if rows[-1].shape != rows[0].shape:
             raise GsscError(
                 f"node {name!r} has {rows[-1].size} features where node {names[0]!r} has {rows[0].size}: "
-                "give every node as many"
+                "give every node the same number"
             )
     return np.stack(rows)
 
 
 def _part(name: Any, attribute: str, value: Any) -> int | None:
-    """Return the place of a node's part among train, val and test; None where it is in none."""
+    """Return 0, 1 or 2 for a node in train, val or test; None if it is in no part."""
     text = "" if is_missing(value) else str(value).strip().lower()
     if text not in PART_OF and text not in NO_PART:
         raise GsscError(
@@ -163,7 +163,7 @@ def _part(name: Any, attribute: str, value: Any) -> int | None:
 
 
 def _attribute_labels(names: list[Any], labels: list[Any]) -> np.ndarray:
-    """Return one label a node, or its targets as a row where nodes have several."""
+    """Return one label per node, or a row of targets per node if nodes have several."""
     first = next((place for place, value in enumerate(labels) if _is_vector(value)), None)
     if first is None:
         return np.array([None if is_missing(value) else value for value in labels], dtype=object)
@@ -174,11 +174,11 @@ def _attribute_labels(names: list[Any], labels: list[Any]) -> np.ndarray:
         try:
             targets = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise GsscError(f"node {name!r} has targets {value!r}: give 0, 1 or NaN (missing) a task") from None
+            raise GsscError(f"node {name!r} has targets {value!r}: give 0, 1 or NaN (missing) per task") from None
         if targets.shape != row.shape:
             raise GsscError(
                 f"node {name!r} has {targets.size} targets where node {names[first]!r} has {row.size}: "
-                "give every node as many"
+                "give every node the same number"
             )
         row[:] = targets
     return rows
@@ -189,7 +189,7 @@ def _is_vector(value: Any) -> bool:
 
 
 def to_networkx(graph: Graph) -> networkx.Graph:
-    """Name nodes by `node_ids` where there are any; unknown labels are left out of the attributes."""
+    """Return a NetworkX graph, its nodes named by `node_ids` if there are any; unknown labels are left out."""
     network = require("networkx", extra="bench").Graph()
     names = list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
     for index, name in enumerate(names):
@@ -217,7 +217,7 @@ def to_networkx(graph: Graph) -> networkx.Graph:
 
 
 def from_scipy(adjacency: Any, features: Any, labels: Any = None, **changes: Any) -> Graph:
-    """Take the non-zero entries of a square matrix as weighted edges."""
+    """Return a Graph whose weighted edges are the non-zero entries of a square sparse matrix."""
     if not sp.issparse(adjacency) or adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
         shape = getattr(adjacency, "shape", type(adjacency).__name__)
         raise GsscError(f"the adjacency must be a square SciPy sparse matrix, not {shape}: one row and column per node")
@@ -225,7 +225,7 @@ def from_scipy(adjacency: Any, features: Any, labels: Any = None, **changes: Any
 
 
 def to_scipy(graph: Graph) -> sp.csr_matrix:
-    """Return the symmetric [N, N] adjacency, float32: the weights, ones where there are none."""
+    """Return the symmetric [N, N] adjacency, float32: the edge weights, or ones if edges have none."""
     source, target = graph.edges
     rows, columns = np.concatenate([source, target]), np.concatenate([target, source])
     weights = np.ones(graph.num_edges, dtype=np.float32) if graph.edge_weight is None else graph.edge_weight

@@ -1,6 +1,6 @@
 """Deezer-Europe (Rozemberczki, Sarkar, 2020) with the five 50/25/25 splits of Lim et al. (2021).
 
-Users, the artists they like (a sparse multi-hot row; 6,159 users like none on file) and mutual follows.
+Nodes are users, features the artists they like (a sparse multi-hot row; empty for 6,159 users), edges mutual follows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _multi_hot(path: Path, nodes: int) -> sp.csr_matrix:
     ones = np.ones(len(indices), dtype=np.float32)
     matrix = sp.csr_matrix((ones, indices, indptr), shape=(nodes, int(indices.max()) + 1))
     matrix.sum_duplicates()
-    matrix.data[:] = 1.0  # liked or not: a repeated entry means no more
+    matrix.data[:] = 1.0  # liked or not: repeated entries count once
     return matrix
 
 

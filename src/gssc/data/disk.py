@@ -10,8 +10,8 @@
 ``node_ids.npy``          [N]; only if nodes have names
 ========================  ===============================================================================
 
-``gssc data build`` writes it (:mod:`gssc.data.build`). Opening it checks the size of every file; the digests are
-checked on request, since that reads everything.
+``gssc data build`` writes it (:mod:`gssc.data.build`). Opening it checks the size of every file. The digests are
+checked on request only, because that reads every file.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ ROWS_AT_A_TIME = 16_384
 
 
 def is_disk_graph(path: str | PathLike[str]) -> bool:
-    """Whether a path is a folder that holds a graph."""
+    """Return whether a path is a folder that holds a graph."""
     return (Path(path) / DESCRIPTION).is_file()
 
 
 def describe(folder: str | PathLike[str]) -> dict[str, Any]:
-    """Return the content of graph.json after checking that every file it lists is there in its full size."""
+    """Return the content of graph.json after checking that every file it lists exists and has the recorded size."""
     folder = Path(folder)
     if not is_disk_graph(folder):
-        raise GsscError(f"{folder} is no graph: it has no {DESCRIPTION}; make one with gssc data build")
+        raise GsscError(f"{folder} is not a graph: it has no {DESCRIPTION}; make one with gssc data build")
     about = read_json(folder / DESCRIPTION)
     if about.get("format") != FORMAT or not isinstance(about.get("files"), dict):
         raise GsscError(f"{folder / DESCRIPTION} does not describe a graph; build it again")
@@ -71,12 +71,12 @@ def describe(folder: str | PathLike[str]) -> dict[str, Any]:
 
 
 def digest_of(about: dict[str, Any]) -> str:
-    """SHA-256 of what graph.json holds beside it."""
+    """Return the SHA-256 of the content of graph.json, the digest itself excluded."""
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 def check_digests(folder: str | PathLike[str], on_file: Callable[[str], None] | None = None) -> None:
-    """Compare the SHA-256 of every file with the recorded one; raises GsscError with the first that differs."""
+    """Compare the SHA-256 of every file with the recorded one. Raises GsscError naming the first that differs."""
     folder = Path(folder)
     for name, entry in describe(folder)["files"].items():
         if on_file:
@@ -88,7 +88,7 @@ def check_digests(folder: str | PathLike[str], on_file: Callable[[str], None] | 
 
 
 def open_graph(folder: str | PathLike[str], **changes: Any) -> Graph:
-    """Open a graph whose features and edges stay on disk until they are read; `changes` override fields of Graph."""
+    """Return a graph whose features and edges stay on disk until they are read; `changes` override fields of Graph."""
     folder = Path(folder)
     about = describe(folder)
     arrays = {name.removesuffix(".npy"): _open(folder / name, entry) for name, entry in about["files"].items()}
@@ -112,18 +112,18 @@ def open_graph(folder: str | PathLike[str], **changes: Any) -> Graph:
 def row_blocks_of(
     folder: str | PathLike[str], feature_names: Sequence[str] | None = None, width: int | None = None
 ) -> Iterator[Rows]:
-    """The feature rows of a graph on disk with their ids, a block at a time, for a model that wants them so.
+    """Yield the feature rows of a graph on disk with their ids, in blocks, after checking that they fit a model.
 
     Args:
         folder: of the graph.
-        feature_names: the columns a model wants; the graph's own must be the same if it has names.
-        width: how many features a model wants.
+        feature_names: the columns the model was trained on; a graph with feature names must have the same ones.
+        width: number of features the model takes.
     """
     graph = open_graph(folder)
     if width is not None and graph.num_features != width:
         raise GsscError(f"{folder} has {graph.num_features} features per node, the model takes {width}")
     if feature_names and graph.feature_names and list(feature_names) != list(graph.feature_names):
-        raise GsscError(f"{folder} has other feature names than the model was trained on: give it the same columns")
+        raise GsscError(f"the feature names of {folder} are not those the model was trained on: give the same columns")
     for start in range(0, graph.num_nodes, ROWS_AT_A_TIME):
         part = slice(start, start + ROWS_AT_A_TIME)
         ids = None if graph.node_ids is None else np.asarray(graph.node_ids[part])
@@ -143,7 +143,7 @@ def _open(path: Path, entry: dict[str, Any]) -> np.ndarray:
 
 
 def entry_of(path: Path) -> dict[str, Any]:
-    """Return what graph.json records of one .npy file."""
+    """Return the entry of one .npy file in graph.json: bytes, type, shape and SHA-256."""
     array = np.load(path, mmap_mode="r", allow_pickle=False) if path.stat().st_size > 256 else np.load(path)
     return {
         "shape": list(array.shape),
@@ -154,7 +154,7 @@ def entry_of(path: Path) -> dict[str, Any]:
 
 
 def recorded_digest(array: Any) -> str | None:
-    """Return the SHA-256 that graph.json has for the file an array is mapped from; None for any other array."""
+    """Return the SHA-256 recorded in graph.json for the file an array is mapped from; None for any other array."""
     if not isinstance(array, np.memmap) or array.filename is None:
         return None
     path = Path(array.filename)
@@ -165,9 +165,9 @@ def recorded_digest(array: Any) -> str | None:
 
 
 def release_pages(*arrays: Any) -> None:
-    """Give the memory of pages that were read from mapped files back to the system; they are read again when needed.
+    """Release the memory of pages read from mapped files; they are read again when needed.
 
-    The system would take them back by itself under pressure, but until then they count as memory of the process.
+    The system reclaims such pages under memory pressure, but until then they count as memory of the process.
     """
     for array in arrays:
         while array is not None and not isinstance(array, mmap.mmap):

@@ -1,7 +1,7 @@
-"""Undirected edges once each and sorted, from any number of listed ones, in bounded memory.
+"""Sort undirected edges and remove duplicates in bounded memory, however many edges are listed.
 
-Listed edges go to bucket files by their smaller end; each bucket is then sorted by itself, without repeats. Since a
-bucket holds a range of nodes, the sorted buckets one after the other are the sorted edges.
+Listed edges go to bucket files by their smaller end. Each bucket is then sorted on its own, and duplicates are removed.
+Since a bucket holds a range of nodes, the concatenated sorted buckets are the sorted edges.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from gssc.data.checks import Cleaning
 from gssc.errors import GsscError
 
 BUCKETS = 64
-MOST_RECORDS = 1 << 23  # of a bucket that is sorted in memory; a larger one is divided first
+MOST_RECORDS = 1 << 23  # largest bucket that is sorted in memory; a larger one is divided first
 MOST_NODES = 2**31 - 1  # the number of a directed edge must fit into 63 bits
 
 
 class EdgeSort:
-    """Takes edges in blocks, gives them back sorted and without repeats.
+    """Takes edges in blocks and returns them sorted, without duplicates.
 
     A listed edge is stored as one number, ``2 (u N + v) + reversed`` with u < v, so that sorting numbers sorts edges.
 
     Args:
         folder: where bucket files go.
         num_nodes: N.
-        weighted: whether edges have weights, of which repeated edges keep the largest.
-        most_records: of a bucket that is sorted in memory.
+        weighted: whether edges have weights; a repeated edge keeps its largest weight.
+        most_records: size of the largest bucket that is sorted in memory.
 
     Attributes:
-        self_loops: dropped so far.
+        self_loops: number of self-loops dropped so far.
     """
 
     def __init__(self, folder: Path, num_nodes: int, weighted: bool = False, most_records: int = MOST_RECORDS):
@@ -52,7 +52,7 @@ class EdgeSort:
         if len(outside):
             at = int(outside[0])
             raise GsscError(
-                f"an edge ({first[at]}, {second[at]}) names a node that does not exist: node numbers run from 0 to "
+                f"edge ({first[at]}, {second[at]}) names a node that does not exist: node numbers run from 0 to "
                 f"{self.num_nodes - 1}; drop the edge or add the node"
             )
         proper = first != second
@@ -71,7 +71,7 @@ class EdgeSort:
                 records[order[ends[number] : ends[number + 1]]].tofile(file)
 
     def state_dict(self) -> dict[str, Any]:
-        """How far bucket files have grown: enough to go on after a kill."""
+        """Return the sizes of the bucket files and the counts, from which a killed build can resume."""
         paths = [self._path(number) for number in range(BUCKETS)]
         return {
             "self_loops": self.self_loops,
@@ -79,7 +79,7 @@ class EdgeSort:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state of :meth:`state_dict`: what was written after it is cut off."""
+        """Restore a state of :meth:`state_dict`: anything written later is cut off."""
         self.self_loops = state["self_loops"]
         for number, size in enumerate(state["sizes"]):
             path = self._path(number)
@@ -90,7 +90,7 @@ class EdgeSort:
                 file.truncate(size)
 
     def sort_bucket(self, number: int) -> dict[str, Any]:
-        """Sort one bucket to a file of its own; return its counts: edges, duplicates, one-way and reversed edges."""
+        """Sort one bucket to its own file and return its counts: edges, duplicates, one-way and reversed edges."""
         total = {"edges": 0, "duplicates": 0, "one_way": 0, "reversed": 0}
         temporary = self._sorted(number).with_suffix(".part")
         with temporary.open("wb") as out:
@@ -102,17 +102,17 @@ class EdgeSort:
         return total
 
     def forget_bucket(self, number: int) -> None:
-        """Delete a bucket that is sorted."""
+        """Delete the unsorted file of a sorted bucket."""
         self._path(number).unlink(missing_ok=True)
 
     def sorted_edges(self, number: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """The edges [2, n] of a sorted bucket, a part at a time, and their weights."""
+        """Yield the edges [2, n] of a sorted bucket and their weights, in parts."""
         with self._sorted(number).open("rb") as file:
             while len(records := np.fromfile(file, dtype=self.record, count=self.most_records)):
                 yield np.stack(np.divmod(records["key"], self.num_nodes)), records["weight"] if self.weighted else None
 
     def cleaning(self, counts: list[dict[str, Any]]) -> Cleaning:
-        """What was changed, from the counts of all buckets; edges that are all listed once as (u, v) count as clean."""
+        """Return the total changes of all buckets; if every edge is listed once as (u, v), none counts as one-way."""
         duplicates, one_way, reverse = (
             sum(count[name] for count in counts) for name in ("duplicates", "one_way", "reversed")
         )
@@ -137,7 +137,7 @@ class EdgeSort:
         return kept, counts
 
     def _divided(self, path: Path) -> Iterator[np.ndarray]:
-        """The records of a bucket in parts of bounded size, each a range of numbers, in order."""
+        """Yield the records of a bucket in order, in parts of bounded size, each a range of numbers."""
         if not path.exists():
             return
         count = path.stat().st_size // self.record.itemsize

@@ -1,4 +1,4 @@
-"""The edges of an edge table: node ids looked up, weights read, errors with file and line."""
+"""Read edges and weights from an edge table: node ids are looked up, errors name file and line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def edges_of_table(
     row_of: dict[str, int],
     node_table: Table,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return edges as row numbers [2, E] and their weights [E], None where there are none.
+    """Return edges as row numbers [2, E] and their weights [E], or None if there are no weights.
 
     Args:
         table: the edge table.
-        source, target: columns of the two ends; None: those with usual names, else the first two.
-        weight: column of the weights; None: a column called weight, where there is one; "none" reads no weights.
+        source, target: columns of the two ends; None: those with common names, else the first two.
+        weight: column of the weights; None: a column called weight, if there is one; "none" reads no weights.
         row_of: row of each node by its id.
-        node_table: the table that has the nodes, for errors.
+        node_table: the node table, for error messages.
     """
     ends, pair = edge_columns(table, source, target)
     edges = np.empty((2, len(table)), dtype=np.int64)
@@ -51,10 +51,10 @@ def edges_of_table(
 
 
 def edge_columns(table: Table, source: str | None, target: str | None) -> tuple[list[str], bool]:
-    """Return the columns of the two ends of an edge, and whether they have usual names."""
+    """Return the columns of the two ends of an edge, and whether they have common names."""
     names = without_row_numbers(table)
     if len(names) < 2:
-        raise GsscError(f"{table.path} has one column only: an edge needs two, the nodes it joins")
+        raise GsscError(f"{table.path} has only one column: an edge needs two, the nodes it joins")
     by_lower = {name.lower(): name for name in table.names}
     pair = next((pair for pair in END_NAMES if all(name in by_lower for name in pair)), None)
     usual = [by_lower[name] for name in pair] if pair else names[:2]
@@ -65,7 +65,7 @@ def edge_columns(table: Table, source: str | None, target: str | None) -> tuple[
 
 
 def weights_of(table: Table, given: str | None, taken: list[str]) -> np.ndarray | None:
-    """Return the weights of the edges in a table, None where there are none."""
+    """Return the weights of the edges in a table, or None if there are none."""
     column = None if given == NO_WEIGHT else table.named(given, (WEIGHT_NAME,), taken=taken)
     if column is None:
         return None
@@ -83,7 +83,7 @@ def weights_of(table: Table, given: str | None, taken: list[str]) -> np.ndarray 
 
 
 def edge_in_header(table: Table, ends: list[str], row_of: Any, nodes: Path) -> np.ndarray:
-    """The edge that a text table without a header has in place of one, [2, 0 or 1]."""
+    """Return the edge in the first line of a text table without a header, [2, 1], or [2, 0] if it is a header."""
     found = [row_of.get(whole_number_shortened(name)) for name in ends]
     if table.lines is None or found == [None, None]:
         return np.empty((2, 0), dtype=np.int64)
@@ -91,6 +91,6 @@ def edge_in_header(table: Table, ends: list[str], row_of: Any, nodes: Path) -> n
         node, other = ends if found[1] is None else reversed(ends)
         raise GsscError(
             f"{table.path}: the first line names node {node!r} and {other!r}, which {nodes} does not have: "
-            "add the node or drop the edge; if they are names of columns, say so (source_column, --source)"
+            "add the node or drop the edge; if they are column names, name them (source_column, --source)"
         )
     return np.array(found, dtype=np.int64).reshape(2, 1)

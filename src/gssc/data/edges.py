@@ -1,4 +1,4 @@
-"""Edges in the form the user has them: an array, pairs by name, a DataFrame, a NetworkX graph or a SciPy adjacency."""
+"""Read edges from any accepted form: an array, pairs of names, a DataFrame, a NetworkX graph or a SciPy adjacency."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gssc.data.arrays import as_array, as_text
 from gssc.errors import GsscError
 from gssc.names import nearest
 
-# What the two ends of an edge and its weight are called in a table, in lower case.
+# Common column names for the two ends of an edge and for its weight, in lower case.
 END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node_1", "node_2"))
 WEIGHT_NAME = "weight"
-_MOST_IDS_TO_SUGGEST = 10_000  # finding the closest of more takes seconds
+_MOST_IDS_TO_SUGGEST = 10_000  # with more, finding the closest one takes seconds
 
 
 def as_edges(edges: Any, node_ids: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return edges as row numbers [2, E], in the order given, and their weights [E], None where there are none.
+    """Return edges as row numbers [2, E], in the order given, and their weights [E] or None.
 
     Row numbers are not checked against `num_nodes` here: `Graph` does that for every form of edges.
 
@@ -32,7 +32,7 @@ def as_edges(edges: Any, node_ids: Any, num_nodes: int) -> tuple[np.ndarray, np.
             and optionally a column weight;
             a NetworkX graph, with an optional edge attribute weight (1 on edges without it);
             a SciPy sparse adjacency [N, N], whose non-zero entries are the weights.
-        node_ids: [N] name of each row, by which pairs, DataFrames and NetworkX graphs refer to it; None: by row number.
+        node_ids: [N] names by which pairs, DataFrames and NetworkX graphs refer to rows; None: by row number.
         num_nodes: N.
 
     Example:
@@ -60,12 +60,12 @@ def as_edges(edges: Any, node_ids: Any, num_nodes: int) -> tuple[np.ndarray, np.
 
 
 class RowOf:
-    """Row number of each node by what edges call it.
+    """Lookup of row numbers by the node names that edges use.
 
     Args:
-        row_of: row of each name; None: a node is called by its row number.
-        num_nodes: how many nodes there are.
-        key: what to look up for a name.
+        row_of: row of each name; None: nodes are named by their row number.
+        num_nodes: number of nodes.
+        key: function from a name to the key that is looked up.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RowOf:
 
     @classmethod
     def by_id(cls, node_ids: Any, num_nodes: int) -> RowOf:
-        """Look nodes up among ids, compared as text: 3, 3.0 and "3" are the same node."""
+        """Return a lookup by id. Ids are compared as text: 3, 3.0 and "3" are the same node."""
         if node_ids is None:
             return cls(None, num_nodes)
         texts = [_id_text(name) for name in np.asarray(node_ids).tolist()]
@@ -89,7 +89,7 @@ class RowOf:
         """Return [2, E] row numbers of the two ends of each edge."""
         sides = [self._of_side(list(side)) for side in (first, second)]
         if len(sides[0]) != len(sides[1]):
-            raise GsscError(f"edges have {len(sides[0])} first and {len(sides[1])} second ends: give as many of each")
+            raise GsscError(f"edges have {len(sides[0])} first and {len(sides[1])} second ends: give equally many")
         return np.array(sides, dtype=np.int64).reshape(2, -1)
 
     def _of_side(self, names: list[Any]) -> list[int]:
@@ -119,11 +119,11 @@ def _id_text(name: Any) -> str:
 
 
 def _is_list_of_pairs(edges: list[Any], by_name: bool) -> bool:
-    """Whether a list holds one entry per edge rather than two rows [2, E]; refuses a list that may be either."""
+    """Return whether a list holds one entry per edge rather than two rows [2, E]. An ambiguous list is an error."""
     if not edges or not all(isinstance(entry, tuple | list) and len(entry) in (2, 3) for entry in edges):
         return False
     if any(len(entry) != len(edges[0]) for entry in edges):
-        raise GsscError("some edges are pairs and some have a weight as well: give all edges a weight, or none")
+        raise GsscError("some edges have a weight and some do not: give all edges a weight, or none")
     named = any(isinstance(end, str | bytes) for entry in edges for end in entry[:2])
     if len(edges[0]) == 3 and not all(isinstance(entry[2], Real) for entry in edges):
         return False
@@ -137,7 +137,7 @@ def _is_list_of_pairs(edges: list[Any], by_name: bool) -> bool:
 
 
 def _two_tuples_are_pairs(edges: list[tuple[Any, ...]]) -> bool:
-    """Whether two tuples of numbers are two edges: not where they may be all first and all second ends."""
+    """Return whether two tuples of numbers are two edges. Raises GsscError if they may also be two rows of ends."""
     if len(edges[0]) == 3:
         return not all(isinstance(entry[2], Integral) for entry in edges)
     (a, b), (c, d) = edges
@@ -151,12 +151,12 @@ def _two_tuples_are_pairs(edges: list[tuple[Any, ...]]) -> bool:
 
 
 def edges_of_network(network: Any, rows: RowOf, weight: str = WEIGHT_NAME) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return row numbers and weights of the edges of a NetworkX graph; an edge without the attribute weighs 1."""
+    """Return row numbers and weights of the edges of a NetworkX graph; an edge without the attribute has weight 1."""
     listed = list(network.edges(data=weight))
     found = [value for *_, value in listed]
     edges = rows.of_ends([ends[0] for ends in listed], [ends[1] for ends in listed])
     if not network.is_directed():
-        edges = np.sort(edges, axis=0)  # NetworkX lists an undirected edge once, in no particular direction
+        edges = np.sort(edges, axis=0)  # NetworkX lists an undirected edge once, in arbitrary direction
     if all(value is None for value in found):
         return edges, None
     return edges, _numbers([1.0 if value is None else value for value in found], weight)
@@ -174,14 +174,14 @@ def _of_adjacency(adjacency: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarra
         raise GsscError(
             f"the adjacency has shape {adjacency.shape} for {num_nodes} nodes: give one row and one column per node"
         )
-    entries = adjacency.tocsr().tocoo()  # repeated entries stay apart: Graph merges them
+    entries = adjacency.tocsr().tocoo()  # repeated entries are not summed here: Graph merges them
     there = entries.data != 0
     edges = np.stack([entries.row[there], entries.col[there]]).astype(np.int64)
     return edges, entries.data[there].astype(np.float64)
 
 
 def _column_names(edges: Any) -> list[Any] | None:
-    """Return the column names of a DataFrame, Arrow table or dict of columns, None for anything else."""
+    """Return the column names of a DataFrame, Arrow table or dict of columns; None for anything else."""
     if isinstance(edges, Mapping):
         return list(edges)
     names = getattr(edges, "column_names", None)

@@ -1,4 +1,4 @@
-"""What a dataset is to the registry: its files, its origin, and the function that reads it."""
+"""Registry entries of datasets: files, origin, and the function that reads them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gssc.data.splits import Split
 
 @dataclass(frozen=True)
 class File:
-    """One published file: its name below the dataset's folder, its address, its SHA-256.
+    """One published file: its name below the dataset's folder, its URL, its SHA-256.
 
-    Without a digest the file is used unverified, and `gssc data info` says so. An optional file is used
-    where it lies in the data root or cache and is never downloaded.
+    Without a digest the file is used unverified, and `gssc data info` reports that. An optional file is used
+    if it is in the data root or cache, and is never downloaded.
     """
 
     name: str
@@ -28,7 +28,7 @@ class File:
 
 @dataclass
 class RawGraph:
-    """What a loader reads, before a split is chosen: raw features, edges and labels, and the splits on file."""
+    """Output of a loader, before a split is chosen: raw features, edges and labels, and the published splits."""
 
     features: Any
     edges: np.ndarray
@@ -37,7 +37,7 @@ class RawGraph:
     class_names: tuple[str, ...] | None = None
     node_ids: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
-    variant: str = ""  # set when this is not quite the published dataset; becomes part of the graph's name
+    variant: str = ""  # set if this differs from the published dataset; becomes part of the graph's name
 
 
 Loader = Callable[..., Any]
@@ -45,11 +45,11 @@ Loader = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Dataset:
-    """One line of the registry.
+    """One dataset of the registry.
 
     `load(files, seed, **options)` gets the verified path of each file by name. `alternatives` are other sets of
-    files the loader can read, used where one lies at hand whole; only `files` are ever downloaded. `sizes` are
-    nodes, edges, features and classes (or tasks), where they are fixed. `level` is "node" (one graph, `load` returns a
+    files the loader can read, used if one is complete on disk; only `files` are ever downloaded. `sizes` are
+    nodes, edges, features and classes (or tasks), if they are fixed. `level` is "node" (one graph, `load` returns a
     RawGraph) or "graph" (many molecules, `load` returns a SmilesTable; nodes and edges are atoms and bonds).
     """
 
@@ -60,7 +60,7 @@ class Dataset:
     splits: tuple[str, ...]
     files: tuple[File, ...] = ()
     alternatives: tuple[tuple[File, ...], ...] = ()
-    address: str = "made on this machine"
+    address: str = "generated on this machine"
     licence: str = "-"
     citation: str = "-"
     sizes: tuple[int, int, int, int] | None = None

@@ -1,4 +1,4 @@
-"""Finding a dataset's files: the data root, then the cache, then the public address; digest checked always."""
+"""Find the files of a dataset in the data root, then in the cache, else download them; digests are always checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = 30
 
 
 def data_root_of(data_root: str | PathLike[str] | None) -> Path | None:
-    """Return the folder published files lie in: the argument, else GSSC_DATA_ROOT, else none."""
+    """Return the folder of published files: the argument, else GSSC_DATA_ROOT, else None."""
     given = data_root or os.environ.get("GSSC_DATA_ROOT") or None
     if given is None:
         return None
@@ -28,20 +28,20 @@ def data_root_of(data_root: str | PathLike[str] | None) -> Path | None:
 
 
 def cache_root() -> Path:
-    """Return the folder downloads are kept in: GSSC_CACHE, else ~/.cache/gssc."""
+    """Return the download folder: GSSC_CACHE, else ~/.cache/gssc."""
     given = os.environ.get("GSSC_CACHE")
     return Path(given).expanduser() if given else Path.home() / ".cache" / "gssc"
 
 
 def locate(dataset: Dataset, file: File, data_root: Path | None) -> Path | None:
-    """Return where a file lies now, looking in data root and cache; None when it is in neither."""
+    """Return the path of a file in the data root or the cache; None if it is in neither."""
     roots = ([data_root] if data_root else []) + [cache_root()]
     candidates = [root / dataset.name / file.name for root in roots]
     return next((path for path in candidates if path.is_file()), None)
 
 
 def at_hand(dataset: Dataset, data_root: Path | None) -> tuple[FilePaths, tuple[File, ...]]:
-    """Return what lies here of the first set of files that is whole, or of `dataset.files` when none is."""
+    """Return the paths found and all files of the first complete set of files, or of `dataset.files` if none is."""
     for files in (dataset.files, *dataset.alternatives):
         found = {file.name: locate(dataset, file, data_root) for file in files}
         if all(found[file.name] is not None or file.optional for file in files):
@@ -54,7 +54,7 @@ def at_hand(dataset: Dataset, data_root: Path | None) -> tuple[FilePaths, tuple[
 
 def fetch(dataset: Dataset, data_root: str | PathLike[str] | None = None) -> FilePaths:
     """Return the verified path of each of a dataset's files, downloading what is missing."""
-    if not dataset.files:  # made here, wherever others lie
+    if not dataset.files:  # generated, so there is nothing to find
         return {}
     root = data_root_of(data_root)
     paths, files = at_hand(dataset, root)
@@ -68,7 +68,7 @@ def fetch(dataset: Dataset, data_root: str | PathLike[str] | None = None) -> Fil
 
 
 def verify(path: Path, file: File) -> None:
-    """Raise unless the file is, byte for byte, the published one."""
+    """Raise GsscError unless the SHA-256 of the file is that of the published one."""
     if file.sha256 is None:
         return
     try:
@@ -95,7 +95,7 @@ def _download(dataset: Dataset, files: list[File], data_root: Path | None) -> Fi
             left = ", ".join(other.name for other in files if other.name not in got)
             advice = f"get {left} from {dataset.address} by hand and put them into {by_hand}"
             if file.url is None:
-                raise GsscError(f"{dataset.name}: {file.name} is not at hand and has no public address: {advice}")
+                raise GsscError(f"{dataset.name}: {file.name} was not found and has no public URL: {advice}")
             target = folder / file.name
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _download(dataset: Dataset, files: list[File], data_root: Path | None) -> Fi
                         raise HTTPException("the connection closed before the end of the file")
                     verify(temporary, file)
             except GsscError as error:
-                raise GsscError(f"{dataset.name}: download of {file.url} failed: {error}; else {advice}") from None
+                raise GsscError(f"{dataset.name}: download of {file.url} failed: {error}; or {advice}") from None
             except (OSError, HTTPException, ValueError) as error:
                 reason = getattr(error, "reason", None) or error
                 raise GsscError(f"{dataset.name}: could not download {file.url} ({reason}): {advice}") from None

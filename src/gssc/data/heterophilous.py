@@ -1,6 +1,6 @@
-"""Actor, and the filtered Squirrel and Chameleon (Platonov et al., 2023), each with ten fixed splits on file.
+"""Actor, and the filtered Squirrel and Chameleon (Platonov et al., 2023), each with ten published splits.
 
-Actor has two protocols that must never share a table: "authors" (20 labels a class, Tables 7 and 8 of the
+Actor has two protocols that must never share a table: "authors" (20 labels per class, Tables 7 and 8 of the
 GSSC paper) and "fixed-0" to "fixed-9" (48/32/20, Table 2).
 """
 
@@ -25,11 +25,11 @@ _CITATION = (
 
 
 def load(files: FilePaths, seed: int = 0) -> RawGraph:
-    """Read one .npz, and the authors' index files where the dataset has them."""
+    """Read one .npz, and the authors' index files if the dataset has them."""
     path = next(path for name, path in files.items() if name.endswith(".npz"))
     with np.load(path, allow_pickle=False) as archive:
         masks = [archive[f"{part}_masks"] for part in ("train", "val", "test")]
-        words = sp.csr_matrix(archive["node_features"])  # less than one value in a hundred is not zero
+        words = sp.csr_matrix(archive["node_features"])  # fewer than one value in a hundred is non-zero
         raw = RawGraph(words, archive["edges"].T, archive["node_labels"].astype(np.int64))
     raw.splits = {f"fixed-{k}": from_masks(*(mask[k] for mask in masks)) for k in range(len(masks[0]))}
     if "train_index.npy" in files:

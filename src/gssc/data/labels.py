@@ -1,4 +1,4 @@
-"""Labels, masks and index arrays as a Graph accepts them, turned into their one canonical form."""
+"""Checks of labels, masks and index arrays, and their conversion to the form in which `Graph` stores them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from gssc.data.arrays import as_array, as_text
 from gssc.errors import GsscError
 
-MOST_CLASSES = 1000  # more only if there are as many nodes
+MOST_CLASSES = 1000  # a larger class number must be below the number of nodes
 
 
 def clean_labels(
@@ -21,21 +21,21 @@ def clean_labels(
     """Return class ids (int64, -1 = unknown) or multi-label targets (float32, NaN = missing), and class names."""
     names = None if class_names is None else tuple(str(name) for name in class_names)
     if names is not None and len(set(names)) != len(names):
-        raise GsscError("class_names repeat a name: give each class its own")
+        raise GsscError("class_names has a name twice: give each class its own name")
     if labels is None:
         return np.full(num_nodes, -1, dtype=np.int64), names
     array = np.asarray(as_array(labels, "labels"))
     if array.ndim == 1 and array.dtype.kind in "US" and not isinstance(labels, np.ndarray):
-        array = np.array(list(labels), dtype=object)  # among names NumPy made text of NaN and -1.0
+        array = np.array(list(labels), dtype=object)  # next to names, NumPy has turned NaN and -1.0 into text
     if array.ndim not in (1, 2) or len(array) != num_nodes:
         raise GsscError(
-            f"labels have shape {array.shape} for {num_nodes} nodes: give one label a node (-1 where unknown)"
+            f"labels have shape {array.shape} for {num_nodes} nodes: give one label per node (-1 where unknown)"
         )
     if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "iu":
         array = array[:, 0]
     if array.ndim == 2:
         if names is not None and len(names) != array.shape[1]:
-            raise GsscError(f"{len(names)} class_names for {array.shape[1]} tasks: give one a column of labels")
+            raise GsscError(f"{len(names)} class_names for {array.shape[1]} tasks: give one per column of labels")
         return _multilabel(array), names
     if array.dtype.kind in "OUS":
         return _named_classes(array, names)
@@ -46,7 +46,7 @@ def _multilabel(array: np.ndarray) -> np.ndarray:
     try:
         targets = np.ascontiguousarray(array, dtype=np.float32)
     except (TypeError, ValueError):
-        raise GsscError("multi-label targets hold text: give 0, 1 or NaN (missing) a node and task") from None
+        raise GsscError("multi-label targets hold text: give 0, 1 or NaN (missing) per node and task") from None
     valid = np.isnan(targets) | (targets == 0) | (targets == 1)
     if not valid.all() or targets.shape[1] == 0:
         at = np.argwhere(~valid)
@@ -75,7 +75,7 @@ def _class_ids(array: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
     if names is None and ids.max(initial=-1) >= most:
         first = int(np.flatnonzero(ids >= most)[0])
         raise GsscError(
-            f"label of node {first} is {ids[first]}, more than there are nodes: number the classes 0, 1, ..."
+            f"label of node {first} is {ids[first]}, which exceeds the number of nodes: number the classes 0, 1, ..."
         )
     if names is not None and len(ids) and ids.max() >= len(names):
         first = int(np.flatnonzero(ids >= len(names))[0])
@@ -87,7 +87,7 @@ def _class_ids(array: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a label cell means unknown: None, NaN, pandas' NA or an empty string."""
+    """Return whether a label is unknown: None, NaN, pandas' NA or an empty string."""
     if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return True
     if type(value).__name__ == "NAType":
@@ -114,7 +114,7 @@ def _named_classes(array: np.ndarray, names: tuple[str, ...] | None) -> tuple[np
         if text not in id_of:
             raise GsscError(f"label of node {node} is {text!r}, which class_names does not list: add it there")
         ids[node] = id_of[text]
-    return ids, names or None  # no label known: no class to name
+    return ids, names or None  # without known labels there are no classes to name
 
 
 def _number(node: int, label: Any) -> float:
@@ -123,7 +123,7 @@ def _number(node: int, label: Any) -> float:
     try:
         return float(label)
     except (TypeError, ValueError):
-        raise GsscError(f"label of node {node} is {label!r}: give one class number or class name a node") from None
+        raise GsscError(f"label of node {node} is {label!r}: give one class number or class name per node") from None
 
 
 def _class_name(node: int, label: Any) -> str | None:
@@ -135,14 +135,14 @@ def _class_name(node: int, label: Any) -> str | None:
 
 
 def _minus_one_is_a_class(texts: list[str | None], names: tuple[str, ...] | None) -> bool:
-    """Whether -1 names a class: it is listed, or 1 is the only other label, as many binary classifiers have it."""
+    """Return whether -1 is a class: it is among the names, or 1 is the only other label (a common binary encoding)."""
     if names is not None:
         return "-1" in names
     return set(texts) - {None, "-1"} in ({"1"}, {"+1"})
 
 
 def _by_number_then_name(name: str) -> tuple[int, int, str]:
-    """Sort "2" before "10", and both before words."""
+    """Return a sort key that puts "2" before "10", and numbers before words."""
     return (0, int(name), name) if re.fullmatch(r"[+-]?[0-9]{1,1000}", name) else (1, 0, name)
 
 
@@ -155,11 +155,11 @@ def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1:
         raise GsscError(f"{part} has shape {array.shape}: give node numbers or one boolean mask over the nodes")
-    if num_nodes > 2:  # an index array repeats nothing, so as many numbers that are all 0 or 1 can only be a mask
+    if num_nodes > 2:  # an index array has no repeats, so N numbers that are all 0 or 1 can only be a mask
         array = mask_of_numbers(array, num_nodes)
     if array.dtype == bool:
         if len(array) != num_nodes:
-            raise GsscError(f"{part} mask has {len(array)} entries for {num_nodes} nodes: give one a node")
+            raise GsscError(f"{part} mask has {len(array)} entries for {num_nodes} nodes: give one per node")
         return np.flatnonzero(array).astype(np.int64)
     if array.dtype.kind not in "iu":
         raise GsscError(f"{part} has dtype {array.dtype}: give node numbers (integers) or a boolean mask")
@@ -176,14 +176,14 @@ def clean_index(index: Any, num_nodes: int, part: str) -> np.ndarray:
 
 
 def mask_of_numbers(array: Any, num_nodes: int) -> Any:
-    """Return N numbers that are all 0 or 1 as a boolean mask, and anything else as it is."""
+    """Return N numbers that are all 0 or 1 as a boolean mask, and anything else unchanged."""
     if not isinstance(array, np.ndarray) or array.shape != (num_nodes,) or array.dtype.kind not in "iuf":
         return array
     return array.astype(bool) if np.isin(array, (0, 1)).all() else array
 
 
 def refuse_overlap(parts: dict[str, np.ndarray]) -> None:
-    """Raise when a node sits in two of train, val and test: a score measured so would mean nothing."""
+    """Raise GsscError if a node is in two of train, val and test, which would make scores meaningless."""
     names = list(parts)
     for position, first in enumerate(names):
         for second in names[position + 1 :]:

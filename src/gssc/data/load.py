@@ -1,4 +1,4 @@
-"""`load_dataset`: a name in, a checked Graph out."""
+"""`load_dataset`: load a dataset by name as a checked Graph."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gssc.names import nearest
 
 
 def find_dataset(name: str) -> Dataset:
-    """Return the registry's entry, or suggest the nearest name."""
+    """Return the dataset registered under `name`. Raises GsscError with the closest match if there is none."""
     if name in DATASETS:
         return DATASETS[name]
-    raise GsscError(f"dataset {name!r} is not known: {nearest(str(name).lower().replace('_', '-'), DATASETS)}")
+    raise GsscError(f"unknown dataset {name!r}: {nearest(str(name).lower().replace('_', '-'), DATASETS)}")
 
 
 def load_dataset(
@@ -31,15 +31,15 @@ def load_dataset(
     data_root: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Graph:
-    """Load a dataset by name.
+    """Return a dataset by name as a Graph.
 
-    Files are looked for in `data_root` (else the environment's GSSC_DATA_ROOT), then in the cache
-    (~/.cache/gssc or GSSC_CACHE), then downloaded; their SHA-256 is checked every time.
+    Files are searched in `data_root` (default: the environment variable GSSC_DATA_ROOT), then in the cache
+    (~/.cache/gssc or GSSC_CACHE), and downloaded if missing; their SHA-256 is checked every time.
 
     Args:
         name: a key of `DATASETS`.
-        split: "public", "authors", "fixed-<k>" (k-th split on file, from 0), "per-class:<n>" or
-            "ratio:<a>/<b>/<c>"; each dataset offers some and has a default.
+        split: "public", "authors", "fixed-<k>" (k-th published split, from 0), "per-class:<n>" or
+            "ratio:<a>/<b>/<c>"; each dataset offers some of these and has a default.
         seed: of the seeded splits, and of the generators `digits` and `csbm`.
         setting: "transductive", "inductive" or "cold-start".
         options: passed to the dataset's loader, such as csbm's `nodes` or ogbn-arxiv's `features`.
@@ -69,8 +69,8 @@ def load_dataset(
 
 
 def choose_split(dataset: Dataset, raw: RawGraph, split: str | None, seed: int) -> tuple[Split, str]:
-    """Return the split on file that `split` names (None: the default), or make the seeded one it describes."""
-    if split is None:  # a generator brings one split of its own, named after its options
+    """Return a split and its name: the published split called `split` (None: the default), or a seeded one."""
+    if split is None:  # a generator has one split of its own, named after its options
         split = dataset.default_split if dataset.files else next(iter(raw.splits))
     if split in raw.splits:
         seeded = not dataset.files  # a generator's own split depends on its seed

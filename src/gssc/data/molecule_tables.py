@@ -1,4 +1,4 @@
-"""Tables of SMILES and targets: four of MoleculeNet's, and your own. Reading them needs no RDKit."""
+"""Tables of SMILES and targets: four from MoleculeNet, and your own. Reading them does not need RDKit."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class SmilesTable:
 def read_smiles_table(
     path: str | Path, smiles_column: str | None = None, targets: Sequence[str] | None = None
 ) -> SmilesTable:
-    """Read a .csv or .tsv (also .gz) with a header line.
+    """Return the SMILES and targets of a .csv or .tsv file (also .gz) with a header line.
 
     Args:
         path: the table.
-        smiles_column: its name; found by itself if it is called smiles.
-        targets: columns to learn; left out, every other column.
+        smiles_column: name of the SMILES column; not needed if it is called smiles.
+        targets: columns to learn; by default every other column.
     """
     path = Path(path)
     header, records = open_table(path)
@@ -53,15 +53,15 @@ def read_smiles_table(
         smiles.append(cells[place])
         values.append([_number(cells[column], path, line, header[column]) for column in places])
     if not smiles:
-        raise GsscError(f"{path} has a header and no rows")
+        raise GsscError(f"{path} has a header but no rows")
     table = np.array(values, dtype=np.float32).reshape(len(smiles), len(places))
     return SmilesTable(smiles, table, tuple(wanted))
 
 
 def open_table(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Return the header of a table and its other lines, each with its number, one at a time."""
+    """Return the header of a table and an iterator over its other lines, each with its line number."""
     if not path.is_file():
-        raise GsscError(f"{path} is not there: check the path")
+        raise GsscError(f"{path} does not exist: check the path")
     lines = records_of(path)
     first = next(lines, None)
     if first is None:
@@ -80,7 +80,7 @@ def _same_width(
 
 
 def find_column(path: Path, header: list[str], smiles_column: str | None) -> int:
-    """Return which column holds the SMILES."""
+    """Return the position of the SMILES column."""
     if smiles_column is not None:
         if smiles_column not in header:
             raise GsscError(f"{path} has no column {smiles_column!r}: {nearest(smiles_column, header)}")

@@ -1,4 +1,4 @@
-"""The nearest-neighbour graph of a table: every row joined to the rows most like it.
+"""The nearest-neighbour graph of a table: edges from every row to its nearest rows.
 
 | rows | search |
 |---|---|
@@ -18,20 +18,20 @@ import scipy.sparse as sp
 
 from gssc.extras import require
 
-NEIGHBOURS = 8  # of each row, unless the user says otherwise; GSSCClassifier has the same default
-BLOCKS_UP_TO = 5_000  # rows; below, the quicker searches save less than a second
+NEIGHBOURS = 8  # default number of neighbours per row; GSSCClassifier has the same default
+BLOCKS_UP_TO = 5_000  # rows; below, faster searches save less than a second
 APPROXIMATE_FROM = 100_000  # rows
 _DISTANCES_AT_A_TIME = 1 << 22
-_TREE_UP_TO = 6  # columns; a tree is quicker than all distances, and than an index however many rows there are
-_SPARE = 3  # neighbours asked for beyond k, so that most ties can be seen
+_TREE_UP_TO = 6  # columns; for so few, a tree is faster than all distances and than an index, for any number of rows
+_SPARE = 3  # extra neighbours requested beyond k, to detect most ties
 _LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 40, 48  # of the index: links per row, candidates while building and searching
 
 
 def nearest_neighbour_edges(features: Any, k: int) -> np.ndarray:
-    """Return each edge once between rows of which one is among the other's `k` nearest (Euclidean), [2, E].
+    """Return edges [2, E], each once, between rows of which one is among the other's `k` nearest (Euclidean).
 
-    Of rows equally far, those that come first in the table are taken. From 100,000 dense rows of more than six columns
-    on the search is approximate: about 3 of 100 true neighbours are missed.
+    Ties are broken in favour of rows that come first in the table. For 100,000 or more dense rows with more than six
+    columns, the search is approximate: about 3 of 100 true neighbours are missed.
 
     Args:
         features: [N, d] numbers, dense or SciPy sparse.
@@ -60,9 +60,9 @@ def _installed(module: str) -> bool:
 
 
 def by_blocks(features: Any, k: int, rows: np.ndarray | None = None) -> np.ndarray:
-    """Return each of these rows (default all) with its k nearest, [2, rows * k], from all distances.
+    """Return each of `rows` (default all) paired with its k nearest rows, [2, rows * k], by computing all distances.
 
-    A block of rows at a time: time grows with the square of the number of rows, memory does not.
+    Rows are processed in blocks: time grows with the square of their number, memory does not.
     """
     exact: Any = (
         features.tocsr().astype(np.float64) if sp.issparse(features) else np.asarray(features, dtype=np.float64)
@@ -77,7 +77,7 @@ def by_blocks(features: Any, k: int, rows: np.ndarray | None = None) -> np.ndarr
         block = rows[start : start + step]
         products: Any = exact[block] @ transposed
         products = products.toarray() if sp.issparse(products) else products
-        # Rounding keeps equal distances equal whatever the matrix product's order, so ties fall the same everywhere.
+        # Rounding keeps equal distances equal whatever the order of the matrix product, so ties break the same way.
         distances = (squares[block, None] + squares - 2 * products).round(9)
         distances[np.arange(len(block)), block] = np.inf
         first, second = _smallest(distances, k)
@@ -86,7 +86,7 @@ def by_blocks(features: Any, k: int, rows: np.ndarray | None = None) -> np.ndarr
 
 
 def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-    """Places of the k smallest values of every row; of equal ones the first, without sorting whole rows."""
+    """Return the positions of the k smallest values per row, ties to the first, without sorting whole rows."""
     limit = np.partition(values, k - 1, axis=1)[:, k - 1 : k]
     below, ties = values < limit, values == limit
     missing = k - below.sum(axis=1, keepdims=True)
@@ -94,10 +94,10 @@ def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
 
 
 def by_scikit_learn(features: np.ndarray, k: int) -> np.ndarray:
-    """Return each row with its k nearest, [2, N * k], by scikit-learn's exact search.
+    """Return each row paired with its k nearest rows, [2, N * k], by scikit-learn's exact search.
 
-    A few more than k are asked for. Where those beyond the k-th are as far as the k-th, there may be further rows as
-    far that come first in the table: such rows are searched again, in blocks.
+    A few more than k neighbours are requested. If all those beyond the k-th are at the same distance as the k-th, rows
+    that were not returned may be tied too, and come first in the table: such rows are searched again, in blocks.
     """
     exact = np.asarray(features, dtype=np.float64)
     count, columns = exact.shape
@@ -111,7 +111,7 @@ def by_scikit_learn(features: np.ndarray, k: int) -> np.ndarray:
     order = np.lexsort((found, distances), axis=1)
     found = np.take_along_axis(found, order, axis=1)
     distances = np.take_along_axis(distances, order, axis=1)
-    last = np.where(itself.any(axis=1), asked - 2, asked - 1)  # place of the farthest row that was found
+    last = np.where(itself.any(axis=1), asked - 2, asked - 1)  # position of the farthest row found
     tied = (distances[:, k - 1] == distances[np.arange(count), last]) & (asked < count)
     clear = np.flatnonzero(~tied)
     pairs = np.stack([np.repeat(clear, k), found[clear, :k].ravel()])
@@ -119,10 +119,10 @@ def by_scikit_learn(features: np.ndarray, k: int) -> np.ndarray:
 
 
 def by_index(features: np.ndarray, k: int) -> np.ndarray:
-    """Return each row with about its k nearest, [2, at most N * k], by a hierarchical navigable small-world graph.
+    """Return each row paired with approximately its k nearest rows, [2, at most N * k], by an HNSW index.
 
-    `Efficient and robust approximate nearest neighbor search <https://arxiv.org/abs/1603.09320>`_, as faiss has it. The
-    index is built by one thread: built by several, it would differ from run to run.
+    `Efficient and robust approximate nearest neighbor search <https://arxiv.org/abs/1603.09320>`_, as implemented in
+    faiss. The index is built by a single thread: with several, it would differ from run to run.
     """
     faiss = require("faiss", extra="ann")
     rows = np.ascontiguousarray(features, dtype=np.float32)

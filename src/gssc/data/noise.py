@@ -1,4 +1,4 @@
-"""Noise by name: which kinds there are, how to write one down, and all of them put on a graph at once.
+"""Registry of noise kinds, the parser of their names, and `add_noise`, which applies them to a graph.
 
     >>> str(parse_noise("0.4")), str(parse_noise("dice:0.1", on="structure")), str(parse_noise("none"))
     ('symmetric:0.4', 'dice:0.1', 'none')
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_KINDS", "NOISE", "NoiseEntry", "NoiseSpec", "add_noise", "parse_noise"]
 
-_STREAM = 0x6E6F6973  # keeps the draws apart from those that splits and training make from the same seed
+_STREAM = 0x6E6F6973  # separates these draws from those of splits and training with the same seed
 
 
 class NoiseEntry(NamedTuple):
-    """How a kind of noise is made, what it does in one line, and where it comes from."""
+    """The function that makes a kind of noise, a one-line summary, and its source."""
 
     make: Callable[[Graph, float, np.random.Generator], Any]
     summary: str
@@ -44,11 +44,11 @@ NOISE: dict[str, dict[str, NoiseEntry]] = {
             noise_labels.asymmetric, "training label i moves to (i + 1) mod C", "GSSC, Sec. IV-C; Tan et al. 2021"
         ),
         "uniform": NoiseEntry(
-            noise_labels.uniform, "a training label is drawn anew from all classes, its own too", "-"
+            noise_labels.uniform, "a training label is redrawn from all classes, including its own", "-"
         ),
         "instance": NoiseEntry(
             noise_labels.instance,
-            "where a training label moves depends on its row",
+            "the new class of a training label depends on its feature row",
             "Xia et al. 2020, arXiv:2006.07836",
         ),
     },
@@ -78,7 +78,7 @@ _FIELDS = {"label": ("labels",), "structure": ("edges", "edge_weight"), "feature
 
 @dataclass(frozen=True)
 class NoiseSpec:
-    """A kind of noise and its rate, from 0 to 1; kind "none" is no noise. `str` gives what `parse_noise` reads."""
+    """A kind of noise and its rate, from 0 to 1; kind "none" is no noise. `parse_noise` reads its `str`."""
 
     kind: str = "none"
     rate: float = 0.0
@@ -97,14 +97,14 @@ class NoiseSpec:
 
 
 def parse_noise(text: str | float | NoiseSpec, on: str = "label") -> NoiseSpec:
-    """Read "symmetric:0.4", a rate alone such as "0.2", or "none".
+    """Return the noise that a text such as "symmetric:0.4", "0.2" (a rate alone) or "none" describes.
 
     Args:
-        text: what to read. A rate alone is symmetric label noise, random structure noise or a mask on features.
-        on: what the noise falls on: "label", "structure" or "features".
+        text: the text. A rate alone is symmetric label noise, random structure noise or a mask on features.
+        on: what the noise applies to: "label", "structure" or "features".
     """
     if on not in NOISE:
-        raise GsscError(f"noise on {on!r} is not known; {nearest(on, NOISE)}")
+        raise GsscError(f"unknown target of noise {on!r}; {nearest(on, NOISE)}")
     spec = text if isinstance(text, NoiseSpec) else _read(str(text).strip(), on)
     if spec.kind == "none" or spec.kind in NOISE[on]:
         return spec
@@ -138,20 +138,20 @@ def add_noise(
     features: str | float | NoiseSpec = "none",
     seed: int = 0,
 ) -> tuple[Graph, dict[str, Any]]:
-    """Return the graph with noise on it, and a report of what was done, ready for JSON.
+    """Return the graph with noise added, and a JSON-ready report of the changes.
 
-    Each of the three draws from a stream of its own and is made from the clean graph, so that adding one leaves the
-    others as they were. The number of classes, the split and the setting stay.
+    Each of the three draws from its own random stream and is made from the clean graph, so that adding one does not
+    change the others. The number of classes, the split and the setting stay the same.
 
     Args:
-        graph: the clean graph; it is not changed.
-        label, structure, features: as `parse_noise` reads them.
+        graph: the clean graph; it is not modified.
+        label, structure, features: specifications as `parse_noise` reads them.
         seed: the same seed gives the same noise.
 
     Returns:
-        The noisy graph and, for each of the three that was asked for, its kind, rate, realised rate and counts.
+        The noisy graph and, for each of the three that was requested, its kind, rate, realised rate and counts.
     """
-    generator(seed)  # refuses what is no seed
+    generator(seed)  # raises on an invalid seed
     changes: dict[str, Any] = {}
     report: dict[str, Any] = {}
     for stream, (on, text) in enumerate({"label": label, "structure": structure, "features": features}.items()):

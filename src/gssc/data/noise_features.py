@@ -1,4 +1,4 @@
-"""Feature noise: values of all nodes lost or blurred. Sparse features stay sparse; a memory map is read into memory."""
+"""Feature noise: values of all nodes masked or blurred. Sparse features stay sparse; memory maps are read whole."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FeatureNoise:
-    """A graph with other features.
+    """A graph with noisy features.
 
     Args:
         graph: the noisy graph.
         changed: which values changed: [N, d] of dense features, [stored values] of sparse ones, in CSR order.
-        realised_rate: what the kind says it is.
+        realised_rate: as defined by the kind of noise.
     """
 
     graph: Graph
@@ -29,21 +29,21 @@ class FeatureNoise:
     realised_rate: float
 
     def counts(self) -> dict[str, int]:
-        """How many values changed, of how many (of sparse features: stored ones)."""
+        """Return the number of changed values and of all values (of sparse features: stored ones)."""
         return {"changed": int(self.changed.sum()), "values": int(self.changed.size)}
 
 
 def mask(graph: Graph, rate: float, rng: np.random.Generator) -> FeatureNoise:
     """Set each value to zero with probability `rate`.
 
-    Zeros stay zeros, so only the others are drawn for, row by row: dense and sparse features get the same noise. The
-    realised rate is the share of non-zero values that were lost.
+    Zeros stay zeros, so draws are made for non-zero values only, row by row: dense and sparse features get the same
+    noise. The realised rate is the share of non-zero values that were set to zero.
     """
     features: Any = graph.features
     if sp.issparse(features):
         changed = rng.random(features.nnz) < rate
         noisy = features.copy()
-        noisy.data[changed] = 0  # the graph drops zeros that are stored
+        noisy.data[changed] = 0  # the graph drops stored zeros
         return FeatureNoise(graph.with_(features=noisy), changed, _share(changed.sum(), len(changed)))
     filled = np.asarray(features) != 0
     changed = np.zeros_like(filled)
@@ -53,10 +53,10 @@ def mask(graph: Graph, rate: float, rng: np.random.Generator) -> FeatureNoise:
 
 
 def gaussian(graph: Graph, rate: float, rng: np.random.Generator) -> FeatureNoise:
-    """Add normal noise whose standard deviation is `rate` times that of all feature values, zeros among them.
+    """Add normal noise whose standard deviation is `rate` times that of all feature values, zeros included.
 
-    Of sparse features only the stored values are blurred: noise on every zero would make them dense. The realised
-    rate is the root mean square of what was added, over the standard deviation of the features.
+    In sparse features only the stored values are blurred: noise on every zero would make them dense. The realised
+    rate is the root mean square of the added noise, over the standard deviation of the features.
     """
     features: Any = graph.features
     sparse = sp.issparse(features)
@@ -72,7 +72,7 @@ def gaussian(graph: Graph, rate: float, rng: np.random.Generator) -> FeatureNois
 
 
 def _standard_deviation(values: np.ndarray, count: int) -> float:
-    """Over `count` values, of which those not given are zero."""
+    """Return the standard deviation of `count` values, of which those not given are zero."""
     mean = float(values.sum(dtype=np.float64)) / count
     squares = float(np.square(values - mean, dtype=np.float64).sum()) + (count - values.size) * mean**2
     return float(np.sqrt(squares / count))

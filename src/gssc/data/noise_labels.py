@@ -1,8 +1,8 @@
-"""Label noise: training labels turned into wrong ones; validation, test and all other labels are never touched.
+"""Label noise: training labels replaced by wrong ones; validation, test and all other labels are never touched.
 
-Every kind draws one number a training node to say whether its label flips, and does so before anything else. So with
-the same generator a higher rate flips the same nodes and more (nearly so for `instance`, whose nodes have rates of
-their own), and two kinds differ in where labels go.
+Every kind first draws one number per training node, which decides whether its label flips. So with the same generator,
+a higher rate flips the same nodes and more (nearly so for `instance`, whose nodes have individual rates), and two kinds
+differ only in the new labels.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class LabelNoise:
     realised_rate: float
 
     def counts(self) -> dict[str, int]:
-        """How many labels changed, of how many."""
+        """Return the number of changed labels and of training labels."""
         return {"changed": len(self.nodes), "training_labels": len(self.graph.train)}
 
 
 def symmetric(graph: Graph, rate: float, rng: np.random.Generator) -> LabelNoise:
-    """Each training label moves with probability `rate`, to any one of the other classes alike."""
+    """Flip each training label with probability `rate`, to one of the other classes with equal probability."""
 
     def flipped(old: np.ndarray) -> np.ndarray:
         moves = rng.random(len(old)) < rate
@@ -56,7 +56,7 @@ def symmetric(graph: Graph, rate: float, rng: np.random.Generator) -> LabelNoise
 
 
 def asymmetric(graph: Graph, rate: float, rng: np.random.Generator) -> LabelNoise:
-    """Each training label i moves with probability `rate` to class (i + 1) mod C."""
+    """Flip each training label i with probability `rate` to class (i + 1) mod C."""
 
     def flipped(old: np.ndarray) -> np.ndarray:
         return np.where(rng.random(len(old)) < rate, (old + 1) % graph.num_classes, old)
@@ -65,9 +65,9 @@ def asymmetric(graph: Graph, rate: float, rng: np.random.Generator) -> LabelNois
 
 
 def uniform(graph: Graph, rate: float, rng: np.random.Generator) -> LabelNoise:
-    """Each training label is drawn anew with probability `rate`, from all classes, its own among them.
+    """Redraw each training label with probability `rate` from all classes, including its own.
 
-    A label drawn anew stays as it was once in C times: the expected realised rate is rate * (C - 1) / C.
+    A redrawn label stays the same once in C times: the expected realised rate is rate * (C - 1) / C.
     """
 
     def flipped(old: np.ndarray) -> np.ndarray:
@@ -78,13 +78,13 @@ def uniform(graph: Graph, rate: float, rng: np.random.Generator) -> LabelNoise:
 
 
 def instance(graph: Graph, rate: float, rng: np.random.Generator) -> LabelNoise:
-    """Each training node has a flip rate of its own, and its feature row decides where its label is likely to go.
+    """Flip each training label with an individual rate, to a class that depends on the feature row of the node.
 
     `Part-dependent Label Noise <https://arxiv.org/abs/2006.07836>`_, the recipe of its experiments: node i flips with
     probability q_i, drawn from a normal distribution around `rate` (standard deviation 0.1), and then goes to class
-    j != y_i with probability softmax(x_i W_{y_i})_j, with one random matrix W a true class. Two things are ours: the
-    normal is cut off at equal distances from `rate` (where the nearer of 0 and 1 lies) rather than at 0 and 1, so that
-    the mean is `rate` even at its ends; and x_i is scaled to length 1, so that units of the features do not matter.
+    j != y_i with probability softmax(x_i W_{y_i})_j, with one random matrix W per true class. Two details differ:
+    the normal is truncated at equal distances from `rate` (that of the nearer of 0 and 1) rather than at 0 and 1, so
+    that the mean is `rate` even near 0 and 1; and x_i is scaled to length 1, so that units of features do not matter.
     """
 
     def flipped(old: np.ndarray) -> np.ndarray:
@@ -116,13 +116,13 @@ def _unit_rows(rows: Any) -> Any:
 def _with_training_labels(graph: Graph, flipped: Callable[[np.ndarray], np.ndarray]) -> LabelNoise:
     if graph.is_multilabel:
         raise GsscError(
-            f"label noise needs one class a node, but {graph.name} has {graph.num_classes} binary targets a node: "
+            f"label noise needs one class per node, but {graph.name} has {graph.num_classes} binary targets per node: "
             "use structure or feature noise there"
         )
     if not len(graph.train):
         raise GsscError(f"{graph.name} has no training labels to make noisy: give it a split first")
     if graph.num_classes < 2:
-        raise GsscError(f"{graph.name} has one class only: label noise needs another one to flip to")
+        raise GsscError(f"{graph.name} has only one class: label noise needs another one to flip to")
     old = graph.labels[graph.train]
     new = flipped(old)
     changed = new != old

@@ -1,11 +1,11 @@
-"""Structure noise: edges that are taken away and edges that are made up.
+"""Structure noise: true edges removed and false edges added.
 
-Edges are undirected and counted once. Every edge added was no edge of the original graph, so none of those removed
-comes back. Noise falls on the whole graph, edges of validation and test nodes included. In a weighted graph, edges
-that stay keep their weight, and an added one gets that of an edge drawn at random.
+Edges are undirected and counted once. Added edges are non-edges of the original graph, so a removed edge is never added
+again. Noise applies to the whole graph, including edges of validation and test nodes. In a weighted graph, edges that
+stay keep their weight, and an added edge gets the weight of an edge drawn at random.
 
-Non-edges are drawn exactly and without replacement by their number: the pairs are numbered in an order that needs no
-list of them, the numbers of the edges are skipped, and memory stays in proportion to nodes, edges and the draw.
+Non-edges are drawn exactly and without replacement by their number: the pairs are numbered in an order that does not
+require listing them, the numbers of the edges are skipped, and memory is proportional to nodes, edges and the draw.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gssc.errors import GsscError
 if TYPE_CHECKING:
     from gssc.graph import Graph
 
-# Of the noisy files that the authors of GSSC released, by nominal rate: the share of the edges kept, and the number of
-# edges added over the number of edges (467 of CiteSeer is a tenth of its 4,552 edges and 124 self-loops).
+# Shares in the noisy files that the authors of GSSC released, by nominal rate: edges kept and edges added, both over
+# the number of edges (467 of CiteSeer is a tenth of its 4,552 edges and 124 self-loops).
 RELEASED = {
     "cora": {0.1: (0.60, 527 / 5278), 0.2: (0.56, 1055 / 5278), 0.3: (0.50, 1583 / 5278)},
     "citeseer": {0.1: (0.58, 467 / 4552), 0.2: (0.55, 935 / 4552), 0.3: (0.50, 1402 / 4552)},
@@ -32,12 +32,12 @@ _ROUNDING = 1e-9  # 0.29 * 100 is just below 29
 
 @dataclass(frozen=True, eq=False)
 class StructureNoise:
-    """A graph with other edges.
+    """A graph with noisy edges.
 
     Args:
         graph: the noisy graph.
         removed, added: [2, *] edges, each once as (smaller, larger), sorted.
-        realised_rate: what the rate of this kind counts, over the number of edges before.
+        realised_rate: number of changes that the rate of this kind counts, over the original number of edges.
     """
 
     graph: Graph
@@ -46,14 +46,14 @@ class StructureNoise:
     realised_rate: float
 
     def counts(self) -> dict[str, int]:
-        """How many edges went and came, and how many there were and are."""
+        """Return the numbers of edges removed and added, and of edges before and after."""
         removed, added = self.removed.shape[1], self.added.shape[1]
         after = self.graph.num_edges
         return {"removed": removed, "added": added, "edges_before": after + removed - added, "edges": after}
 
 
 def random(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
-    """Remove round(rate * E) edges and add as many non-edges, so that the number of edges stays."""
+    """Remove round(rate * E) edges and add as many non-edges, so that the number of edges stays the same."""
     count = round(rate * graph.num_edges)
     removed = _some(np.arange(graph.num_edges), count, rng)
     return _changed(graph, removed, _any_pairs(graph).draw(graph.edges, count, rng), rng, counted=count)
@@ -74,16 +74,18 @@ def remove(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNois
 
 
 def dice(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
-    """Of round(rate * E) changes remove half within classes and add half (and the odd one) between classes.
+    """Make round(rate * E) changes: remove edges within classes and add edges between classes, half each.
+
+    If the number of changes is odd, one more edge is added than removed.
 
     `Hiding Individuals and Communities <https://arxiv.org/abs/1608.00375>`_: disconnect internally, connect
-    externally. Classes are those of `graph.labels`, of every node whose label is known, test nodes too: a worst case
-    that no learner gets to see. Edges with an unknown end are left alone.
+    externally. Classes are the known labels of all nodes, test nodes included: a worst case that uses labels
+    hidden from every learner. Edges with an end of unknown class are left alone.
     """
     if graph.is_multilabel:
-        raise GsscError(f"dice noise needs one class a node, but {graph.name} has binary targets: use random noise")
+        raise GsscError(f"dice noise needs one class per node, but {graph.name} has binary targets: use random noise")
     if (graph.labels < 0).all():
-        raise GsscError(f"dice noise goes by labels, but {graph.name} has none: use random noise")
+        raise GsscError(f"dice noise needs labels, but {graph.name} has none: use random noise")
     count = round(rate * graph.num_edges)
     left, right = graph.labels[graph.edges]
     removed = _some(np.flatnonzero((left == right) & (left >= 0)), count // 2, rng, what="within classes")
@@ -92,11 +94,11 @@ def dice(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
 
 
 def as_distributed(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
-    """Remove and add as many edges as the noisy files released with GSSC do, which lose more than they gain.
+    """Remove and add edges in the same shares as the noisy files released with GSSC, which remove more than they add.
 
     Those files exist for Cora and CiteSeer at nominal rates 0.1, 0.2 and 0.3, and `RELEASED` has their shares. For any
     other graph or rate, round((0.65 - 0.5 rate) * E) edges stay, a line close to all six files, and floor(rate * E)
-    non-edges are added. Rate 0 is the clean graph. The realised rate counts the edges added, over the edges before.
+    non-edges are added. Rate 0 is the clean graph. The realised rate is edges added over original edges.
     """
     total = graph.num_edges
     kept_share, added_share = RELEASED.get(graph.name, {}).get(rate, (0.65 - 0.5 * rate if rate else 1.0, rate))
@@ -107,7 +109,7 @@ def as_distributed(graph: Graph, rate: float, rng: np.random.Generator) -> Struc
 
 @dataclass(frozen=True)
 class _Pairs:
-    """A set of node pairs, numbered: the node at place p goes with each of the first `partners[p]` places.
+    """A numbered set of node pairs: the node at place p is paired with each of the first `partners[p]` places.
 
     Pair (p, q) has the number `partners[:p].sum() + q`.
     """
@@ -117,7 +119,7 @@ class _Pairs:
     what: str
 
     def draw(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw `count` different pairs that are not among the edges; [2, count]."""
+        """Return `count` different random pairs that are not edges, [2, count]."""
         first_number = np.concatenate([[0], np.cumsum(self.partners)])  # of each place
         taken = self._numbers(edges, first_number)
         free = int(first_number[-1]) - len(taken)
@@ -126,7 +128,7 @@ class _Pairs:
                 f"{count:,} edges were to be added, but only {free:,} {self.what} exist: use a lower rate of noise"
             )
         drawn = rng.choice(free, size=count, replace=False, shuffle=False).astype(np.int64)
-        # The m-th free number has in front of it every edge with at most m free numbers before it.
+        # The m-th free number comes after every edge that has at most m free numbers before it.
         numbers = drawn + np.searchsorted(taken - np.arange(len(taken)), drawn, side="right")
         place = np.searchsorted(first_number, numbers, side="right") - 1
         return _canonical(np.stack([self.order[place], self.order[numbers - first_number[place]]]))
@@ -154,7 +156,7 @@ def _pairs_between_classes(labels: np.ndarray) -> _Pairs:
 
 
 def _some(edges: np.ndarray, count: int, rng: np.random.Generator, what: str = "in all") -> np.ndarray:
-    """Draw `count` of these positions in the edge list, ascending."""
+    """Return `count` of these positions in the edge list, drawn at random, ascending."""
     if count > len(edges):
         raise GsscError(
             f"{count:,} edges were to be removed, but there are only {len(edges):,} {what}: use a lower rate of noise"
@@ -171,7 +173,7 @@ def _changed(
     if not edges.shape[1]:
         raise GsscError(f"the noise would remove all {graph.num_edges:,} edges of {graph.name}: use a lower rate")
     weights = None
-    if graph.edge_weight is not None:  # an added edge is not to be told by its weight
+    if graph.edge_weight is not None:  # added edges must not be recognisable by their weight
         weights = np.concatenate([graph.edge_weight[kept], rng.choice(graph.edge_weight, size=added.shape[1])])
     noisy = graph.with_(edges=edges, edge_weight=weights)
     return StructureNoise(noisy, graph.edges[:, ~kept], added, counted / graph.num_edges)

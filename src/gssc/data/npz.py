@@ -25,7 +25,7 @@ from gssc.graph import Graph
 
 _PARTS = ("train", "val", "test")
 _SPARSE_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
-# What NumPy and zipfile raise on damaged bytes; RuntimeError is an unknown compression or encryption.
+# Errors that NumPy and zipfile raise on damaged files; RuntimeError is an unknown compression or encryption.
 _DAMAGED = (
     OSError,
     ValueError,
@@ -40,14 +40,14 @@ _DAMAGED = (
 
 
 def read_arrays(path: str | PathLike[str], wanted: set[str] | None = None) -> dict[str, np.ndarray]:
-    """Return every array of an .npz file, or the wanted ones; anything unreadable is one clear error."""
+    """Return the arrays of an .npz file, all or the wanted ones. Raises GsscError if the file cannot be read."""
     path = Path(path)
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the .npz file in it")
     if not path.is_file():
         raise GsscError(f"{path} does not exist: check the path")
     if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
-        raise GsscError(f"{path} is a table, not a graph: make one of a node and an edge table with gssc data import")
+        raise GsscError(f"{path} is a table, not a graph: build a graph from tables with gssc data import")
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
@@ -64,7 +64,7 @@ def read_arrays(path: str | PathLike[str], wanted: set[str] | None = None) -> di
 
 
 def load_graph(path: str | PathLike[str], **changes: Any) -> Graph:
-    """Read a graph; `changes` override any field of `Graph`."""
+    """Return the graph in an .npz file; `changes` override any field of `Graph`."""
     arrays = read_arrays(path)
     if "edge_index" not in arrays:
         raise GsscError(f"{path} has no key 'edge_index' (it has {', '.join(sorted(arrays))}): add it, shape (2, E)")
@@ -105,12 +105,12 @@ def features_of(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> Any
         matrix = sp.csr_matrix((data, indices, indptr), shape=tuple(int(size) for size in shape))
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError) as error:
-        raise GsscError(f"{path}: x_data, x_indices, x_indptr, x_shape are no valid CSR matrix: {error}") from None
+        raise GsscError(f"{path}: x_data, x_indices, x_indptr, x_shape are not a valid CSR matrix: {error}") from None
     return matrix
 
 
 def save_graph(graph: Graph, path: str | PathLike[str]) -> None:
-    """Write a graph atomically, compressed."""
+    """Write a graph to a compressed .npz file, atomically."""
     path = Path(path)
     if path.suffix != ".npz":
         raise GsscError(f"{path} must end in .npz: numpy adds that ending otherwise")

@@ -1,11 +1,11 @@
 """ogbn-arxiv and ogbn-proteins from the archives of the Open Graph Benchmark (Hu et al., 2020).
 
 An archive holds `raw/edge.csv.gz`, `raw/node-feat.csv.gz` (arxiv) or `raw/edge-feat.csv.gz` (proteins),
-`raw/node-label.csv.gz` and `split/<how>/{train,valid,test}.csv.gz`; the same files unpacked serve as well.
+`raw/node-label.csv.gz` and `split/<how>/{train,valid,test}.csv.gz`; the same files also work unpacked.
 OGB publishes no digests for them, so they are used unverified.
 
-Proteins come without node features. As is usual, a node gets the mean of its edges' eight scores. Targets are
-112 binary tasks.
+Proteins come without node features. As is common, the features of a node are the means of its edges' eight scores.
+Targets are 112 binary tasks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PARTS = ("train", "valid", "test")
 
 
 class _Tables:
-    """The archive's tables by name, whether packed in a zip or lying in folders."""
+    """The tables of an archive by name, from the zip file or from unpacked folders."""
 
     def __init__(self, files: FilePaths) -> None:
         self._files = files
@@ -44,7 +44,7 @@ class _Tables:
             try:
                 self._zip = zipfile.ZipFile(packed)
             except (zipfile.BadZipFile, OSError):
-                raise GsscError(f"{packed} is no readable zip, it may be cut short: fetch it again") from None
+                raise GsscError(f"{packed} is not a readable zip file, it may be cut short: fetch it again") from None
 
     def has(self, name: str) -> bool:
         return self._member(name) is not None if self._zip else name in self._files
@@ -86,7 +86,7 @@ def _splits(tables: _Tables, how: str) -> dict[str, Split]:
 
 
 def load_arxiv(files: FilePaths, seed: int = 0, *, features: str | None = None) -> RawGraph:
-    """Read arxiv; `features` may name an .npy file, or "random:<d>" for made ones that only serve scale tests."""
+    """Read arxiv; `features` may be an .npy file, or "random:<d>" for random features, for scale tests only."""
     tables = _Tables(files)
     if "adj_full.npz" in files:  # the structure as published without features
         with np.load(files["adj_full.npz"], allow_pickle=False) as stored:
@@ -110,8 +110,8 @@ def load_arxiv(files: FilePaths, seed: int = 0, *, features: str | None = None) 
         )
     if not tables.has(feature_table):
         raise GsscError(
-            f"ogbn-arxiv: its features are not at hand: put arxiv.zip from {_URL}arxiv.zip, or the node-feat.csv.gz "
-            f"inside it, into {tables.where.parent}; or, in Python, ask load_dataset for made ones with "
+            f"ogbn-arxiv: its features were not found: put arxiv.zip from {_URL}arxiv.zip, or the node-feat.csv.gz "
+            f"inside it, into {tables.where.parent}; or, in Python, get random ones from load_dataset with "
             "features='random:128'"
         )
     return RawGraph(tables.read(feature_table, np.float32), edges, labels, splits)
@@ -128,12 +128,12 @@ def _chosen_features(features: str, nodes: int, seed: int) -> np.ndarray:
     except (ValueError, OSError, EOFError) as error:
         raise GsscError(f"{path} cannot be read as .npy ({error}): write it again") from None
     if rows.shape[:1] != (nodes,):
-        raise GsscError(f"{path} has shape {rows.shape}, the graph has {nodes} nodes: give one row a node")
+        raise GsscError(f"{path} has shape {rows.shape}, the graph has {nodes} nodes: give one row per node")
     return rows
 
 
 def load_proteins(files: FilePaths, seed: int = 0) -> RawGraph:
-    """Read proteins: edges block by block, their scores averaged onto both ends."""
+    """Read proteins: edges block by block; the features of a node are the mean scores of its edges."""
     tables = _Tables(files)
     labels = tables.read("raw/node-label.csv.gz", np.float32)
     edges = tables.read("raw/edge.csv.gz", np.int64).T
@@ -153,7 +153,7 @@ def load_proteins(files: FilePaths, seed: int = 0) -> RawGraph:
     if start != edges.shape[1]:
         raise GsscError(f"{tables.where}: {edges.shape[1]} edges but {start} rows of edge features: fetch it again")
     means = (sums / np.maximum(degree, 1)[:, None]).astype(np.float32)
-    # OGB lists each association once and means it both ways.
+    # OGB lists each undirected association once.
     return RawGraph(means, np.sort(edges, axis=0), labels, _splits(tables, "species"))
 
 

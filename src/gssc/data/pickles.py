@@ -1,8 +1,7 @@
-"""Reading old pickled data without trusting it.
+"""Safe reading of old pickled data.
 
-Two published datasets are Python pickles, a format that can run any code when read. This unpickler knows the
-handful of names those files use and maps each to a harmless object of its own choosing; every other name is
-refused before anything is imported.
+Two published datasets are Python pickles, a format that can run arbitrary code when read. This unpickler maps the
+few names those files use to harmless objects; every other name is refused before anything is imported.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ except ImportError:  # NumPy 1
 
 
 class _CsrState:
-    """Stands in for SciPy's class while unpickling: it only receives the attributes stored in the file."""
+    """Replaces SciPy's class while unpickling: it only receives the attributes stored in the file."""
 
     def matrix(self) -> sp.csr_matrix:
         state = self.__dict__
@@ -35,7 +34,7 @@ class _CsrState:
 
 
 def _bytes_from_text(text: str, encoding: str) -> bytes:
-    """Stands in for `_codecs.encode`, by which protocol 2 spells a byte string."""
+    """Replaces `_codecs.encode`, which protocol 2 uses to store a byte string."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"it asks for the codec {encoding!r}")
     return text.encode("latin1")
@@ -80,13 +79,13 @@ def read_pickle(path: Path) -> Any:
 
 
 def read_object_array(file: BinaryIO, what: str) -> Any:
-    """Return a NumPy object array stored as .npy, which NumPy itself reads only by trusting it."""
+    """Return a NumPy object array stored as .npy, which NumPy itself reads only by unsafe unpickling."""
     try:
         version = np.lib.format.read_magic(file)
         reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         _, _, dtype = reader(file)
     except ValueError as error:
-        raise GsscError(f"{what} is no .npy file ({error}): fetch it again") from None
+        raise GsscError(f"{what} is not an .npy file ({error}): fetch it again") from None
     if dtype.hasobject:
         return _read(file, what)
     raise GsscError(f"{what} holds no objects: read it with numpy.load")

@@ -1,4 +1,4 @@
-"""What a plain table needs before it can be learned from: labels as numbers, columns on one scale, rows held out."""
+"""Preparation of a plain table for training: encode labels, scale columns, hold out rows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 
 LabelKind = Literal["number", "name", "truth value"]
-# Past this, single precision keeps fewer than four digits of where in its column a value lies.
+# Beyond this ratio of offset to spread, single precision leaves fewer than four digits to tell values apart.
 FAR_FROM_ZERO = 1e3
 
 
 def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Class numbers with -1 for unknown, int64 [N], and the sorted classes they stand for.
+    """Return class numbers, int64 [N] with -1 for unknown, and the sorted classes they stand for.
 
-    Unknown are -1 (the number among numbers or names, or the text ``-1``, which is what NumPy makes of it among names),
-    NaN, None and empty. -1 and 1 alone are two classes, as they are to many binary classifiers: with -1 for unknown
-    there would be a single class, and nothing to learn.
+    A label is unknown if it is -1 (the number, or the text ``-1``, which NumPy makes of it in an array of names), NaN,
+    None or empty. If -1 and 1 are the only labels, they are two classes, as for many binary classifiers: with -1 as
+    unknown there would be a single class, and nothing to learn.
 
     >>> encode_labels(np.array(["b", "", "a", "b"]))
     (array([ 1, -1,  0,  1]), array(['a', 'b'], dtype='<U1'))
@@ -42,7 +42,7 @@ def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_empty(labels: np.ndarray) -> np.ndarray:
-    """Where a label is NaN, None or empty, bool [N]."""
+    """Return whether each label is NaN, None or empty, bool [N]."""
     if labels.dtype.kind in "OU":
         missing = [is_missing(label) for label in labels.tolist()]
         return np.array(missing, dtype=bool)
@@ -50,7 +50,7 @@ def is_empty(labels: np.ndarray) -> np.ndarray:
 
 
 def is_marked_unknown(labels: np.ndarray) -> np.ndarray:
-    """Where a label is -1, as number or as text, bool [N]."""
+    """Return whether each label is -1, as a number or as text, bool [N]."""
     return _equals(labels, -1)
 
 
@@ -62,7 +62,7 @@ def _equals(labels: np.ndarray, value: int) -> np.ndarray:
 
 
 def _of_one_kind(labels: np.ndarray) -> np.ndarray:
-    """Python objects as an array of what they are: text, numbers or truth values, never a mixture."""
+    """Return Python objects as an array of text, numbers or booleans. Raises GsscError if they are mixed."""
     kinds: set[LabelKind | str] = set()
     for label in labels.tolist():
         if isinstance(label, str):
@@ -72,12 +72,12 @@ def _of_one_kind(labels: np.ndarray) -> np.ndarray:
         else:
             kinds.add("number" if isinstance(label, int | float | np.number) else type(label).__name__)
     if len(kinds) > 1 or not kinds <= {"name", "truth value", "number"}:
-        raise GsscError(f"y holds {' and '.join(sorted(kinds))} labels: give class numbers or class names, all alike")
+        raise GsscError(f"y holds {' and '.join(sorted(kinds))} labels: give class numbers or class names, not both")
     return np.array(labels.tolist())
 
 
 def held_out(codes: np.ndarray, share: float, rng: np.random.RandomState) -> np.ndarray:
-    """A share of the labelled rows of every class, drawn at random; a class always keeps one for training."""
+    """Return a random share of the labelled rows of every class; at least one per class stays for training."""
     drawn = []
     for code in range(codes.max() + 1):
         rows = np.flatnonzero(codes == code)
@@ -88,11 +88,11 @@ def held_out(codes: np.ndarray, share: float, rng: np.random.RandomState) -> np.
 
 @dataclass
 class Scaling:
-    """How the rows of a table are put on one scale, and the first layer that takes them as they were.
+    """Scaling of the rows of a table, which can be folded into a first linear layer that takes raw rows.
 
     Args:
         normalize: ``row`` divides every row by the sum of its absolute values, ``none`` does not.
-        mean, scale: every column has its mean taken off, then is divided by its scale; None for neither.
+        mean, scale: of every column, to subtract and then to divide by; None for neither.
     """
 
     normalize: Literal["row", "none"]
@@ -101,13 +101,13 @@ class Scaling:
 
     @classmethod
     def of(cls, features: Any, normalize: str) -> Scaling:
-        """Learn it from a table.
+        """Return the scaling of a table.
 
         Args:
             features: [N, d], dense or CSR.
             normalize: ``standard`` gives columns mean zero and standard deviation one (a sparse table keeps its zeros:
                 its columns get mean square one); ``row``; ``none``; ``auto`` is ``row`` for a sparse table without
-                negative values, which holds counts as a rule, and ``standard`` for anything else.
+                negative values, which usually holds counts, and ``standard`` for anything else.
         """
         sparse = sp.issparse(features)
         if normalize == "auto":
@@ -119,11 +119,11 @@ class Scaling:
             return cls("none", None, np.where(square > 0, np.sqrt(square), 1.0))
         mean = features.mean(axis=0, dtype=np.float64)
         scale = features.std(axis=0, dtype=np.float64)
-        constant = scale <= 1e-12 * np.abs(mean)  # rounding alone gives a constant column some deviation
+        constant = scale <= 1e-12 * np.abs(mean)  # rounding errors give a constant column a small deviation
         return cls("none", mean, np.where(constant | (scale == 0), 1.0, scale))
 
     def applied(self, features: Any) -> Any:
-        """The table as training reads it; row normalisation is left to training."""
+        """Return the table with scaled columns; row normalisation is left to training."""
         if self.scale is None:
             return features
         if sp.issparse(features):
@@ -131,7 +131,7 @@ class Scaling:
         return (features - self.mean) / self.scale
 
     def for_neighbours(self, scaled: Any) -> Any:
-        """The table as distances read it: rows of counts are compared by direction."""
+        """Return the rows to compute distances from: rows of counts are scaled to unit length."""
         if self.normalize == "none":
             return scaled
         square = scaled.multiply(scaled).sum(axis=1) if sp.issparse(scaled) else (scaled**2).sum(axis=1)
@@ -139,14 +139,14 @@ class Scaling:
         return sp.csr_matrix(sp.diags(1 / np.where(length > 0, length, 1.0)) @ scaled)
 
     def folded(self, layer: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The same linear map for rows that are not scaled."""
+        """Return a linear layer that maps raw rows to what the given layer makes of scaled rows."""
         if self.scale is None:
             return layer
         weight, bias = layer[0] / self.scale, layer[1].astype(np.float64)
         return weight, bias if self.mean is None else bias - weight @ self.mean
 
     def far_column(self) -> int | None:
-        """A column so far from zero, measured by its spread, that single precision cannot tell its values apart."""
+        """Return a column too far from zero, relative to its spread, for float32 to tell its values apart, or None."""
         if self.mean is None or self.scale is None:
             return None
         distance = np.abs(self.mean) / self.scale

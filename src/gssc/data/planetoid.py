@@ -2,7 +2,7 @@
 
 The eight files of a dataset hold the rows in two groups: `allx` for the first nodes, `tx` for the test nodes
 in the order of `test.index`. CiteSeer's test ids have gaps: 15 isolated nodes that neither group holds. They
-are kept as nodes with an all-zero feature row and an unknown label, so ids match everybody else's.
+are kept as nodes with an all-zero feature row and an unknown label, so that ids match those of other libraries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VALIDATION = 500
 
 
 def load(files: FilePaths, seed: int = 0) -> RawGraph:
-    """Put the two groups of rows together; the public split trains on `x`, the first 20 a class."""
+    """Join the two groups of rows; the public split trains on `x`, the first 20 nodes per class."""
     by_suffix = {name.split(".", 2)[2]: path for name, path in files.items()}
     known, known_targets, test, test_targets, few_targets, neighbours = (
         read_pickle(by_suffix[part]) for part in ("allx", "ally", "tx", "ty", "y", "graph")

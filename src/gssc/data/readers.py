@@ -1,4 +1,4 @@
-"""Tables from CSV, TSV or Parquet, remembering which line each row came from so that errors can say it."""
+"""Read tables from CSV, TSV or Parquet, with the line number of each row for error messages."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from gssc.text_tables import (
     records_of,
 )
 
-_WHOLE = re.compile(r"-?\d+(\.0+)?")  # how a whole number is written where others of its column were missing
+_WHOLE = re.compile(r"-?\d+(\.0+)?")  # pandas writes whole numbers as 3.0 if the column has missing values
 
-# What pandas calls the row numbers it writes unless told not to: nothing in CSV, a level of its index in Parquet.
+# Names of the row numbers that pandas writes by default: empty in CSV, the index level in Parquet.
 _ROW_NUMBERS = re.compile(r"(__index_level_\d+__)?")
 
 
@@ -41,7 +41,7 @@ class Table:
 
     path: Path
     columns: dict[str, Sequence[Any]]
-    lines: Sequence[int] | None  # the line each row starts on; None for formats without lines
+    lines: Sequence[int] | None  # line on which each row starts; None for formats without lines
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -51,20 +51,20 @@ class Table:
         return list(self.columns)
 
     def existing(self, column: str) -> str:
-        """Return the name of a column that the user gave, or raise an error with the closest one."""
+        """Return the column that the user named. Raises GsscError with the closest match if there is none."""
         if column in self.columns:
             return column
         raise GsscError(f"{self.path} has no column {column!r}: {nearest(column, self.names)}")
 
     def named(self, given: str | None, usual: Sequence[str], taken: Sequence[str] = ()) -> str | None:
-        """Return the column the user named, else the first with a usual name, else None."""
+        """Return the column the user named, else the first with a common name, else None."""
         if given is not None:
             return self.existing(given)
         by_lower = {name.lower(): name for name in self.names if name not in taken}
         return next((by_lower[name] for name in usual if name in by_lower), None)
 
     def where(self, row: int) -> str:
-        """Say where a row is: file and line, or file and row counted from 1."""
+        """Return the location of a row: file and line, or file and row counted from 1."""
         return f"{self.path}:{self.lines[row]}" if self.lines is not None else f"{self.path} row {row + 1}"
 
     def texts(self, name: str) -> list[str]:
@@ -127,27 +127,27 @@ class Table:
 
 
 def whole_number_shortened(text: str) -> str:
-    """Return 3 for 3.0, and any other text as it is."""
+    """Return 3 for 3.0, and any other text unchanged."""
     return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
 
 
 def refuse_no_rows(table: Table) -> None:
-    """Raise an error where a table has a header only."""
+    """Raise GsscError if a table has only a header."""
     if len(table) == 0:
         raise GsscError(f"{table.path} has no rows: give at least one")
 
 
 def without_row_numbers(table: Table) -> list[str]:
-    """Return the names of the columns, less the row numbers that pandas writes."""
+    """Return the column names without the row numbers that pandas writes."""
     return [name for name in table.names if not _ROW_NUMBERS.fullmatch(name)]
 
 
 def read_table(path: str | PathLike[str], *, of_edges: bool = False, decimal: str = ".") -> Table:
-    """Read .csv, .tsv, .tab, .txt (any of them also .gz), .parquet or .pq; `decimal` is for text tables.
+    """Return the table in a .csv, .tsv, .tab, .txt (any of them also .gz), .parquet or .pq file.
 
-    A first line of numbers is data, not a header, unless they count 0, 1, 2, ... as the names that pandas gives; the
-    columns are then called "column 1" and so on. In a table `of_edges` they are data even then. There may be no row at
-    all beside a header.
+    A first line of numbers is data, not a header, and the columns are called "column 1" and so on. The exception is
+    0, 1, 2, ..., the default column names of pandas, unless the table is `of_edges`. A table may have a header and no
+    rows. `decimal` is the decimal mark in text tables.
     """
     path = Path(path)
     if path.is_dir():
@@ -158,7 +158,7 @@ def read_table(path: str | PathLike[str], *, of_edges: bool = False, decimal: st
     if kind in PARQUET_ENDINGS:
         return _read_parquet(path)
     if kind not in TEXT_ENDINGS:
-        raise GsscError(f"{path}: the ending {kind!r} is not known: use .csv, .tsv or .parquet")
+        raise GsscError(f"{path}: unknown file extension {kind!r}: use .csv, .tsv or .parquet")
     try:
         return _read_text(path, of_edges, decimal)
     except (OSError, EOFError, zlib.error) as error:
@@ -176,8 +176,8 @@ def _read_text(path: Path, of_edges: bool, decimal: str) -> Table:
     for line, cells in found:
         if len(cells) != len(names):
             raise GsscError(
-                f"{path}:{line} has {len(cells)} cells where {len(names)} are due: complete the row "
-                "(a cut-off file ends like this)"
+                f"{path}:{line} has {len(cells)} cells where {len(names)} are expected: complete the row "
+                "(the file may be cut short)"
             )
     columns = list(zip(*(cells for _, cells in found), strict=True)) or [()] * len(names)
     return _checked(path, names, columns, [line for line, _ in found])

@@ -1,4 +1,4 @@
-"""The datasets `load_dataset` knows: what they are, where they come from, how to check them.
+"""Registry of the datasets that `load_dataset` can load.
 
 A new family is one file that defines `ENTRIES` and one line in `_FAMILIES`; a new member of a family is one
 `Dataset` in that file.

@@ -1,4 +1,4 @@
-"""What `gssc data build` reads, a block at a time: the csbm generator, .npz files, graphs in memory."""
+"""Sources of `gssc data build`, read in blocks: the csbm generator, .npz files, graphs in memory."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from gssc.data.synthetic import check_csbm, whole
 from gssc.errors import GsscError
 from gssc.graph import Graph
 
-ROWS = 16_384  # feature rows of a block
-EDGES = 1 << 20  # listed edges of a block
+ROWS = 16_384  # feature rows per block
+EDGES = 1 << 20  # listed edges per block
 
 
 @dataclass
 class NodeFacts:
-    """What is known of the nodes beside their features.
+    """Everything about the nodes except their features.
 
     Args:
-        labels: as :class:`~gssc.graph.Graph` keeps them.
-        class_names, feature_names: None where there are none.
+        labels: in the form of :class:`~gssc.graph.Graph`.
+        class_names, feature_names: None if there are none.
         train, val, test: sorted node numbers.
         split, setting: names.
-        node_ids: [N]; None where nodes are called by number.
+        node_ids: [N]; None if nodes are identified by number.
     """
 
     labels: np.ndarray
@@ -49,10 +49,10 @@ Edges = tuple[np.ndarray, np.ndarray | None]  # listed edges [2, n] and their we
 
 
 class Source(Protocol):
-    """Where a graph on disk comes from. Blocks come in the same order every time, so that a build can go on.
+    """Source of a graph on disk. Blocks come in the same order every time, so that a build can be resumed.
 
     Attributes:
-        name: of the graph.
+        name: name of the graph.
         width: number of features.
         weighted: whether edges have weights.
     """
@@ -62,30 +62,30 @@ class Source(Protocol):
     weighted: bool
 
     def signature(self) -> dict[str, Any]:
-        """What identifies the source: a build goes on only if it is the same as before."""
+        """Return what identifies the source: a build is resumed only if this is unchanged."""
 
     def rows(self, start: int) -> Iterator[np.ndarray]:
-        """Blocks of feature rows from row ``start`` on."""
+        """Yield blocks of feature rows from row ``start`` on."""
 
     def facts(self) -> NodeFacts:
-        """What else is known of the nodes; asked for after all of :meth:`rows` was read."""
+        """Return labels, split and names of the nodes; called after :meth:`rows` is exhausted."""
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
-        """Blocks of listed edges from block ``start`` on; ``node_ids`` are those of :meth:`facts`."""
+        """Yield blocks of listed edges from block ``start`` on; ``node_ids`` are those of :meth:`facts`."""
 
 
 class CsbmSource:
     """A contextual stochastic block model, drawn block by block; see :func:`gssc.data.synthetic.csbm`.
 
-    Node i has class ``i % classes``. Repeated draws of an edge are dropped, so that there are slightly fewer than
-    ``num_edges``. Every block has a generator of its own, so that any of them can be drawn without the others.
+    Node i has class ``i % classes``. Repeated draws of an edge are dropped, so the graph has slightly fewer than
+    ``num_edges`` edges. Every block has its own random generator, so that it can be drawn without the others.
 
     Args:
         nodes, classes, signal, homophily, features: see :func:`gssc.data.synthetic.csbm`.
-        num_edges: edges drawn.
+        num_edges: number of edges drawn.
         per_class: training labels per class.
         val, test: number of validation and test nodes.
-        seed: draws everything.
+        seed: of everything drawn.
     """
 
     name, weighted = "csbm", False
@@ -110,10 +110,10 @@ class CsbmSource:
         self.val, self.test = val, test
         if per_class * classes + val + test > self.nodes:
             raise GsscError(
-                f"{per_class} training labels per class, {val} validation and {test} test nodes were asked for, but "
+                f"{per_class} training labels per class, {val} validation and {test} test nodes were requested, but "
                 f"there are only {self.nodes} nodes: ask for fewer"
             )
-        generator(seed)  # refuses a seed that is none
+        generator(seed)  # raises on an invalid seed
 
     def signature(self) -> dict[str, Any]:
         """All settings."""
@@ -123,7 +123,7 @@ class CsbmSource:
         return np.random.default_rng([self.seed, *purpose])
 
     def rows(self, start: int) -> Iterator[np.ndarray]:
-        """Class means plus noise of standard deviation one."""
+        """Yield class means plus noise of standard deviation one."""
         means = self._rng(0).standard_normal((self.classes, self.width), dtype=np.float32)
         means *= self.signal / np.linalg.norm(means, axis=1, keepdims=True)
         for first in range(start - start % ROWS, self.nodes, ROWS):
@@ -133,7 +133,7 @@ class CsbmSource:
             yield block[max(0, start - first) :]
 
     def facts(self) -> NodeFacts:
-        """Classes by number, and a split of which training has as many nodes of each class."""
+        """Return the labels and a split with equally many training nodes per class."""
         rng = self._rng(2)
         sizes = [len(range(c, self.nodes, self.classes)) for c in range(self.classes)]
         train = np.concatenate(
@@ -152,7 +152,7 @@ class CsbmSource:
         )
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
-        """One end uniform, the other of its class with probability ``homophily``, else of any other."""
+        """Yield edges: one end uniform, the other of its class with probability ``homophily``, else of another."""
         for number in range(start, -(-self.num_edges // EDGES)):
             rng = self._rng(3, number)
             count = min(EDGES, self.num_edges - number * EDGES)
@@ -161,18 +161,18 @@ class CsbmSource:
             wanted = np.where(rng.random(count) < self.homophily, source, source + shift) % self.classes
             size = (self.nodes - wanted + self.classes - 1) // self.classes
             target = wanted + self.classes * (rng.random(count) * size).astype(np.int64)
-            yield np.sort(np.stack([source, target]), axis=0), None  # undirected: no way round counts as missing
+            yield np.sort(np.stack([source, target]), axis=0), None  # so that none counts as one-way
 
 
 class GraphSource:
-    """A graph that is in memory already, such as a published data set."""
+    """A graph in memory, such as a published data set."""
 
     def __init__(self, graph: Graph):
         self.graph, self.name, self.width = graph, graph.name, graph.num_features
         self.weighted = graph.edge_weight is not None
 
     def signature(self) -> dict[str, Any]:
-        """Name, split and sizes."""
+        """Return name, split and sizes."""
         graph = self.graph
         return {"graph": [graph.name, graph.split, graph.setting, graph.num_nodes, graph.num_edges, self.width]}
 
@@ -181,7 +181,7 @@ class GraphSource:
         yield from dense_blocks(self.graph.features, start)
 
     def facts(self) -> NodeFacts:
-        """As the graph has them."""
+        """Return those of the graph."""
         names = ("labels", "train", "val", "test", "split", "setting", "node_ids", "feature_names")
         classes = None
         if not self.graph.is_multilabel and self.graph.num_classes:
@@ -189,7 +189,7 @@ class GraphSource:
         return NodeFacts(**{name: getattr(self.graph, name) for name in names}, class_names=classes)
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
-        """As the graph has them."""
+        """Return those of the graph."""
         weight = self.graph.edge_weight
         for first in range(start * EDGES, self.graph.num_edges, EDGES):
             chosen = slice(first, first + EDGES)
@@ -215,11 +215,11 @@ class NpzSource:
         self.nodes, self.width = int(shape[0]), int(shape[1])
 
     def signature(self) -> dict[str, Any]:
-        """Name, size and time of the file."""
+        """Return name, size and modification time of the file."""
         return {"npz": file_signature(self.path)}
 
     def rows(self, start: int) -> Iterator[np.ndarray]:
-        """Rows in the order of the file."""
+        """Yield feature rows in the order of the file."""
         if self.sparse is not None:
             yield from dense_blocks(self.sparse, start)
             return
@@ -230,7 +230,7 @@ class NpzSource:
             yield self._read(file, dtype, count * self.width).reshape(count, self.width)
 
     def facts(self) -> NodeFacts:
-        """Labels, masks and names, each read whole: they take a few bytes per node."""
+        """Return labels, masks and names, each read whole: they take a few bytes per node."""
         wanted = {"y", "train_mask", "val_mask", "test_mask", "node_id", "class_names", "feature_names"}
         arrays = read_arrays(self.path, wanted | {"name", "split", "setting"})
         texts = {key: tuple(map(str, arrays[key].ravel().tolist())) for key in ("class_names", "feature_names")
@@ -256,7 +256,7 @@ class NpzSource:
         )
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
-        """Both rows of edge_index side by side, through two handles of the archive."""
+        """Yield edges, reading both rows of edge_index in parallel through two file handles."""
         (first, shape, dtype), (second, *_) = self._open("edge_index"), self._open("edge_index")
         if len(shape) != 2 or shape[0] != 2 or dtype.kind not in "iu":
             raise GsscError(f"{self.path}: edge_index is {dtype}{list(shape)}; it must hold whole numbers, (2, edges)")
@@ -271,7 +271,7 @@ class NpzSource:
             yield edges, None if weights is None else self._read(weights, weight_dtype, count).ravel()
 
     def _open(self, key: str) -> tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]:
-        """An array of the archive behind its header, with its shape and type."""
+        """Open an array of the archive; return the file positioned after the header, the shape and the dtype."""
         file = zipfile.ZipFile(self.path).open(f"{key}.npy")  # noqa: SIM115 - read to its end by the caller
         try:
             version = np.lib.format.read_magic(file)
@@ -299,20 +299,20 @@ class NpzSource:
 
 
 def dense_blocks(features: Any, start: int) -> Iterator[np.ndarray]:
-    """Dense blocks of a dense or CSR matrix from row ``start`` on."""
+    """Yield dense blocks of a dense or CSR matrix from row ``start`` on."""
     for first in range(start, features.shape[0], ROWS):
         block = features[first : first + ROWS]
         yield block.toarray() if sp.issparse(block) else np.asarray(block)
 
 
 def file_signature(path: Path) -> list[Any]:
-    """Full name, size and time of a file."""
+    """Return full path, size and modification time of a file."""
     found = path.stat()
     return [str(path.absolute()), found.st_size, found.st_mtime_ns]
 
 
 def skip(file: IO[bytes], count: int) -> None:
-    """Read past some bytes of a file."""
+    """Skip ``count`` bytes of a file."""
     while count > 0:
         read = len(file.read(min(count, 1 << 22)))
         if not read:

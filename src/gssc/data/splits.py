@@ -1,7 +1,7 @@
-"""Splits as pure functions: labels and a seeded generator in, three sorted index arrays out.
+"""Splits as pure functions of labels and a seeded generator that return three sorted index arrays.
 
-`labels` is what `Graph` holds: class ids with -1 for unknown, or multi-label targets with NaN. Nodes without
-any label enter no part.
+`labels` has the form of `Graph.labels`: class ids with -1 for unknown, or multi-label targets with NaN. Nodes
+without any label are in no part.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 
 from gssc.errors import GsscError
 
-# What people call the parts of a split, by their place in it.
+# Common names of the parts of a split, by position.
 PART_OF = {"train": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2}
-NO_PART = ("", "none", "unlabelled", "unlabeled", "unknown")  # what they write where a node is in none
+NO_PART = ("", "none", "unlabelled", "unlabeled", "unknown")  # common names for nodes in no part
 Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-USUAL_VAL, USUAL_TEST = 500, 1000  # Planetoid's sizes, which the per-class protocols of the field share
+USUAL_VAL, USUAL_TEST = 500, 1000  # sizes of Planetoid, common in per-class protocols
 
 
 def labelled_nodes(labels: np.ndarray) -> np.ndarray:
-    """Return the nodes that carry a label (multi-label: at least one target)."""
+    """Return the nodes that have a label (multi-label: at least one target)."""
     known = ~np.isnan(labels).all(axis=1) if labels.ndim == 2 else labels >= 0
     return np.flatnonzero(known).astype(np.int64)
 
@@ -36,15 +36,15 @@ def n_per_class(
     test: int | None = None,
     val_per_class: int | None = None,
 ) -> Split:
-    """Train on `n` nodes of each class (all of it where a class has fewer); draw val and test from the rest.
+    """Return a split with `n` training nodes per class (all, if a class has fewer); val and test are from the rest.
 
-    `val` and `test` are node counts. Left out, val is 500 or a third of the rest if that is less, and test
+    `val` and `test` are node counts. By default, val is 500 or a third of the rest if that is less, and test
     1000 or what then remains. With `val_per_class`, val is balanced and test is everything left.
     """
     if labels.ndim != 1:
-        raise GsscError("a per-class split needs one class a node: use a ratio split for multi-label targets")
+        raise GsscError("a per-class split needs one class per node: use a ratio split for multi-label targets")
     if n < 1:
-        raise GsscError(f"a per-class split of {n} labels a class leaves nothing to train on: use at least 1")
+        raise GsscError(f"a per-class split of {n} labels per class leaves nothing to train on: use at least 1")
     train = _take_per_class(labels, labelled_nodes(labels), n, rng)
     rest = np.setdiff1d(labelled_nodes(labels), train, assume_unique=True)
     if val_per_class is not None:
@@ -54,8 +54,8 @@ def n_per_class(
     test = min(USUAL_TEST, len(rest) - val) if test is None else test
     if val < 0 or test < 0 or val + test > len(rest):
         raise GsscError(
-            f"{val} validation and {test} test nodes were asked for, but only {len(rest)} labelled nodes remain "
-            f"beside the {len(train)} in train: ask for fewer"
+            f"{val} validation and {test} test nodes were requested, but only {len(rest)} labelled nodes remain "
+            f"besides the {len(train)} in train: ask for fewer"
         )
     shuffled = rng.permutation(rest)
     return train, np.sort(shuffled[:val]), np.sort(shuffled[val : val + test])
@@ -67,7 +67,7 @@ def _take_per_class(labels: np.ndarray, among: np.ndarray, n: int, rng: np.rando
 
 
 def ratios(labels: np.ndarray, parts: Sequence[float], rng: np.random.Generator) -> Split:
-    """Deal the labelled nodes at random into train, val and test in proportion to three numbers."""
+    """Return a random split of the labelled nodes into train, val and test in proportion to three numbers."""
     shares = np.asarray(parts, dtype=np.float64)
     if shares.shape != (3,) or not np.isfinite(shares).all() or (shares < 0).any() or shares[0] <= 0:
         raise GsscError(f"ratio {list(parts)} must be three numbers for train, val and test, the first above 0")
@@ -79,22 +79,22 @@ def ratios(labels: np.ndarray, parts: Sequence[float], rng: np.random.Generator)
 
 
 def from_masks(train: np.ndarray, val: np.ndarray, test: np.ndarray) -> Split:
-    """Turn three boolean masks into index arrays."""
+    """Return the split that three boolean masks describe."""
     first, second, third = (np.flatnonzero(mask).astype(np.int64) for mask in (train, val, test))
     return first, second, third
 
 
 def generator(seed: int) -> np.random.Generator:
-    """Return NumPy's generator for a seed, which must be a whole number from 0."""
+    """Return NumPy's generator for a seed, which must be a non-negative integer."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise GsscError(f"seed {seed!r} must be a whole number, 0 or above")
     return np.random.default_rng(seed)
 
 
 def make_split(spec: str, labels: np.ndarray, seed: int) -> tuple[Split, str]:
-    """Make a seeded split from "per-class:<n>", "per-class:<n>/<val>/<test>" or "ratio:<a>/<b>/<c>".
+    """Return the seeded split that "per-class:<n>", "per-class:<n>/<val>/<test>" or "ratio:<a>/<b>/<c>" describes.
 
-    Returns the split and the name results should carry, such as "20-per-class seed=0".
+    Also returns the name of the split in results, such as "20-per-class seed=0".
     """
     rng = generator(seed)
     if match := re.fullmatch(r"per-class:(\d+)(?:/(\d+)/(\d+))?", spec):
@@ -107,6 +107,6 @@ def make_split(spec: str, labels: np.ndarray, seed: int) -> tuple[Split, str]:
         parts = match.groups()
         return ratios(labels, [float(part) for part in parts], rng), f"ratio {'/'.join(parts)} seed={seed}"
     raise GsscError(
-        f"split {spec!r} is not understood: use per-class:20, per-class:20/500/1000 (train a class/val/test) "
+        f"split {spec!r} is not understood: use per-class:20, per-class:20/500/1000 (train per class/val/test) "
         "or ratio:60/20/20"
     )

@@ -7,14 +7,14 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 POSITIONS = 32
-_DENSE_UP_TO = 256  # nodes; below, all eigenvectors at once are quicker and need no iteration
+_DENSE_UP_TO = 256  # nodes; below, computing all eigenvectors at once is faster and needs no iteration
 _SIGNIFICANT = 1e-9  # entries of an eigenvector closer than this count as equal when its sign is chosen
 
 
 def structure_features(
     edges: np.ndarray, num_nodes: int, edge_weight: np.ndarray | None = None, positions: int = POSITIONS
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return features of every node from the edges alone, float32 [N, 2 + positions], and their names.
+    """Return features of every node computed from the edges alone, float32 [N, 2 + positions], and their names.
 
     The first column is log(1 + degree), the second its mean over the neighbours. The others are the eigenvectors of
     D^-1/2 A D^-1/2 with the largest eigenvalues, times sqrt(N) so that their entries are of order 1; nodes close in
@@ -23,7 +23,7 @@ def structure_features(
     Args:
         edges: [2, E] node numbers, each undirected edge once.
         num_nodes: N.
-        edge_weight: [E] weights; A holds ones without them. The first two columns count edges, whatever they weigh.
+        edge_weight: [E] entries of A; ones by default. The first two columns count edges, whatever their weight.
         positions: number of eigenvectors, at most N - 1.
     """
     source, target = np.concatenate([edges, edges[::-1]], axis=1)
@@ -40,7 +40,7 @@ def structure_features(
 
 
 def _leading_eigenvectors(matrix: sp.csr_matrix, count: int) -> np.ndarray:
-    """Return `count` unit eigenvectors, largest eigenvalue first, the same ones every time."""
+    """Return `count` unit eigenvectors, largest eigenvalue first; the result is deterministic."""
     size = matrix.shape[0]
     if count == 0:
         return np.empty((size, 0))

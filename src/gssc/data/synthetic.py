@@ -1,4 +1,4 @@
-"""Graphs made on the spot: handwritten digits with a nearest-neighbour graph, and the contextual block model."""
+"""Generated graphs: handwritten digits with a nearest-neighbour graph, and the contextual stochastic block model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gssc.graph import Graph
 def digits(k: int = 8, per_class: int = 5, seed: int = 0) -> Graph:
     """Return scikit-learn's 1,797 handwritten digits joined to their `k` nearest neighbours.
 
-    Features are the 64 pixels over 16. `per_class` labels a class train, 30 a class validate, the rest test.
-    The seed draws the split; images and edges are always the same.
+    Features are the 64 pixels divided by 16. The split has `per_class` training and 30 validation nodes per class; the
+    rest are test nodes. The seed draws the split; images and edges are always the same.
     """
     return _graph("digits", make_digits({}, seed, k=k, per_class=per_class), seed)
 
@@ -36,14 +36,14 @@ def csbm(
     """Return a graph drawn from a contextual stochastic block model.
 
     Args:
-        nodes: how many; classes are as equal in size as can be.
+        nodes: number of nodes; classes are as equal in size as possible.
         degree: mean degree; the graph has round(nodes * degree / 2) different edges.
         classes: number of blocks, each a class.
-        signal: length of a class's mean feature vector where the noise has standard deviation 1 a feature.
+        signal: length of the mean feature vector of a class; the noise has standard deviation 1 per feature.
         homophily: probability that an edge joins two nodes of one class.
         features: number of features.
-        seed: draws everything, the split too.
-        per_class: training labels a class.
+        seed: of everything drawn, the split included.
+        per_class: training labels per class.
     """
     options: dict[str, Any] = {
         "nodes": nodes,
@@ -66,7 +66,7 @@ def _graph(name: str, raw: RawGraph, seed: int) -> Graph:
 
 
 def make_digits(files: FilePaths, seed: int = 0, *, k: int = 8, per_class: int = 5) -> RawGraph:
-    """Make what `digits` describes, for the registry."""
+    """Return the data of `digits`; the loader of the registry."""
     k, per_class = whole("k", k), whole("per_class", per_class)
     images, labels = require("sklearn.datasets", extra="data").load_digits(return_X_y=True)
     if not 1 <= k < len(images):
@@ -91,7 +91,7 @@ def make_csbm(
     features: int = 32,
     per_class: int = 20,
 ) -> RawGraph:
-    """Make what `csbm` describes, for the registry."""
+    """Return the data of `csbm`; the loader of the registry."""
     nodes, classes = whole("nodes", nodes), whole("classes", classes)
     features, per_class = whole("features", features), whole("per_class", per_class)
     check_csbm(nodes, degree, classes, signal, homophily, features)
@@ -107,7 +107,7 @@ def make_csbm(
 
 
 def whole(name: str, value: Any) -> int:
-    """Return a count as an int; a settings file may say 1e5, but not 2.5 or "many"."""
+    """Return a count as an int; 1e5 from a settings file is accepted, 2.5 or "many" is not."""
     try:
         if isinstance(value, bool) or int(value) != float(value):
             raise ValueError
@@ -117,20 +117,20 @@ def whole(name: str, value: Any) -> int:
 
 
 def check_csbm(nodes: int, degree: float, classes: int, signal: float, homophily: float, features: int) -> None:
-    """Refuse options of a csbm graph that cannot work."""
+    """Raise GsscError if the options of a csbm graph are invalid."""
     for name, value in (("degree", degree), ("signal", signal), ("homophily", homophily)):
         if not isinstance(value, int | float):
             raise GsscError(f"csbm's {name} must be a number, not {value!r}")
     if classes < 1 or nodes < max(2, 2 * classes) or features < 1:
         raise GsscError(
-            f"csbm needs a class, a feature and two nodes a class at least, "
+            f"csbm needs at least one class, one feature and two nodes per class, "
             f"not {classes} classes, {features} features, {nodes} nodes"
         )
     if not 0 <= homophily <= 1 or (classes == 1 and homophily < 1):
         raise GsscError(f"csbm's homophily must be from 0 to 1 (1 with a single class), not {homophily}")
     if not np.isfinite(signal):
         raise GsscError(f"csbm's signal must be a finite number, not {signal}")
-    # Past this many the draw-and-drop-repeats below would wait for ever rarer new edges.
+    # With more edges, drawing and dropping repeats below would find new edges ever more slowly.
     room = (nodes // classes - 1) / 2 if homophily > 0 else (nodes - nodes // classes - 1) / 2
     if not 0 < degree <= room:
         raise GsscError(f"csbm's degree must be above 0 and, for this size, at most {room:g}, not {degree}")
@@ -139,7 +139,7 @@ def check_csbm(nodes: int, degree: float, classes: int, signal: float, homophily
 def _block_model_edges(
     labels: np.ndarray, classes: int, wanted: int, homophily: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw `wanted` different edges: one end uniform, the other from its class with probability `homophily`."""
+    """Return `wanted` different random edges: one end uniform, the other of its class with probability `homophily`."""
     nodes = len(labels)
     by_class = np.argsort(labels, kind="stable")  # the nodes of class c are by_class[start[c]:start[c] + size[c]]
     size = np.bincount(labels, minlength=classes)
@@ -150,7 +150,7 @@ def _block_model_edges(
         source = rng.integers(nodes, size=draw)
         own = labels[source]
         same = rng.random(draw) < homophily
-        # A class is a stretch of by_class; everything outside it is one stretch too when read in a circle.
+        # A class is a contiguous part of by_class, and so is everything outside it if by_class is read in a circle.
         offset = np.where(same, 0, size[own])
         span = np.where(same, size[own], nodes - size[own])
         place = (start[own] + offset + (rng.random(draw) * span).astype(np.int64)) % nodes
@@ -158,7 +158,7 @@ def _block_model_edges(
         fresh = np.minimum(source, target) * nodes + np.maximum(source, target)
         keys = np.concatenate([keys, fresh[source != target]])
         first = np.unique(keys, return_index=True)[1]
-        keys = keys[np.sort(first)]  # in the order drawn, so that cutting to size favours no node
+        keys = keys[np.sort(first)]  # in the order drawn, so that truncation favours no node
     return np.stack(np.divmod(np.sort(keys[:wanted]), nodes))
 
 

@@ -1,4 +1,4 @@
-"""Node and edge tables (CSV, TSV, Parquet) as a source of `gssc data build`, read a block of rows at a time."""
+"""Node and edge tables (CSV, TSV, Parquet) as a source of `gssc data build`, read in blocks of rows."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gssc.text_tables import ID_NAMES, PARQUET_ENDINGS, default_names, ending, i
 
 
 def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str = ".") -> Iterator[Table]:
-    """The rows of a table in blocks, each a table of its own; there is at least one, if only with a header."""
+    """Yield the rows of a table in blocks, each a table; a table without rows yields one empty block."""
     if ending(path) in PARQUET_ENDINGS:
         yield from _parquet_blocks(path, rows)
         return
     if not path.is_file() or path.is_dir():
-        read_table(path)  # the usual error
+        read_table(path)  # raises the error of a missing file
     try:
         lines = records_of(path, decimal)
         _, first = next(lines, (0, []))
@@ -49,8 +49,8 @@ def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str 
             for line, cells in block:
                 if len(cells) != len(names):
                     raise GsscError(
-                        f"{path}:{line} has {len(cells)} cells where {len(names)} are due: complete the row "
-                        "(a cut-off file ends like this)"
+                        f"{path}:{line} has {len(cells)} cells where {len(names)} are expected: complete the row "
+                        "(the file may be cut short)"
                     )
             columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
             yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
@@ -81,7 +81,7 @@ def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
 class TableSource:
     """A node table and an edge table; the arguments are those of :func:`gssc.data.tables.import_tables`.
 
-    Ids, labels and the split take a few bytes per node in memory; features and edges are only ever there in blocks.
+    Ids, labels and the split take a few bytes per node in memory; features and edges are held in blocks only.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class TableSource:
         taken = {self.id_column, *self.label_columns, self.split_column, *map(table.existing, ignore_columns)}
         chosen = feature_columns or [column for column in without_row_numbers(table) if column not in taken]
         if not chosen:
-            raise GsscError(f"{nodes} has no feature column beside {sorted(filter(None, taken))}: add numbers")
+            raise GsscError(f"{nodes} has no feature column besides {sorted(filter(None, taken))}: add numbers")
         self.feature_columns = [table.existing(column) for column in chosen]
         self.width = len(self.feature_columns)
         ends = next(table_blocks(edges, 100, of_edges=True, decimal=decimal))
@@ -127,17 +127,17 @@ class TableSource:
         self.named_ends = self.usual_ends or bool(source_column or target_column) or self.weighted
 
     def signature(self) -> dict[str, Any]:
-        """Both files and all options."""
+        """Return the signatures of both files and all options."""
         files = [file_signature(path) for path in (self.nodes_path, self.edges_path)]
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
         return {"tables": files, "options": options}
 
     def rows(self, start: int) -> Iterator[np.ndarray]:
-        """Feature rows; ids, labels and split are collected on the way."""
+        """Yield feature rows, collecting ids, labels and split along the way."""
         self._ids: list[np.ndarray] = []
         self._labels: list[Any] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
-        known: dict[str, str] = {}  # one text per class, however many nodes have it
+        known: dict[str, str] = {}  # one string object per class, shared by its nodes
         done = 0
         for table in table_blocks(self.nodes_path, ROWS, decimal=self.decimal):
             self._ids.append(ids_of(table, self.id_column, done))
@@ -154,10 +154,10 @@ class TableSource:
         self.count = done
 
     def facts(self) -> NodeFacts:
-        """Labels and split, made as :func:`gssc.data.tables.import_tables` makes them."""
+        """Return labels and split, as :func:`gssc.data.tables.import_tables` makes them."""
         kinds = {ids.dtype.kind for ids in self._ids}
         node_ids = np.concatenate(self._ids if kinds == {"i"} else [ids.astype(str) for ids in self._ids])
-        NodeNames(node_ids, self.nodes_path)  # refuses repeated ids
+        NodeNames(node_ids, self.nodes_path)  # raises on repeated ids
         labels, class_names = self._clean_labels()
         split_name = "none"
         parts: tuple[np.ndarray, ...] = (np.empty(0, np.int64),) * 3
@@ -180,7 +180,7 @@ class TableSource:
         return clean_labels(np.array(texts, dtype=object), self.count, None)
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
-        """Edges with ids looked up."""
+        """Yield edges with ids replaced by row numbers."""
         assert node_ids is not None
         names = NodeNames(node_ids, self.nodes_path)
         for number, table in enumerate(table_blocks(self.edges_path, EDGES, of_edges=True, decimal=self.decimal)):
@@ -194,7 +194,7 @@ class TableSource:
 
 
 def ids_of(table: Table, column: str, done: int) -> np.ndarray:
-    """Ids of the rows of a table: whole numbers as int64, anything else as text."""
+    """Return the ids of the rows of a table: whole numbers as int64, anything else as text."""
     values: Any = table.columns[column]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return values.astype(np.int64)
@@ -207,11 +207,11 @@ def ids_of(table: Table, column: str, done: int) -> np.ndarray:
 
 
 class NodeNames:
-    """Rows of nodes by their ids: a sorted array, which takes far less memory than a dictionary.
+    """Lookup of rows by node id, in a sorted array, which takes far less memory than a dictionary.
 
     Args:
         ids: [N] whole numbers or texts.
-        path: of the node table, for errors.
+        path: of the node table, for error messages.
     """
 
     def __init__(self, ids: np.ndarray, path: Path):
@@ -226,7 +226,7 @@ class NodeNames:
             )
 
     def rows(self, table: Table, column: str) -> np.ndarray:
-        """Row numbers of the ids in a column of an edge table."""
+        """Return the row numbers of the ids in a column of an edge table."""
         wanted = ids_of(table, column, 0)
         found = self._find(wanted)
         missing = np.flatnonzero(found < 0)
@@ -238,14 +238,14 @@ class NodeNames:
         return found
 
     def get(self, text: str) -> int | None:
-        """Row of one id, None if there is no such node."""
+        """Return the row of one id, or None if there is no such node."""
         whole = self.sorted.dtype.kind != "i" or text.removeprefix("-").isdecimal()
         row = self._find(np.array([text]).astype(self.sorted.dtype))[0] if whole else -1
         return None if row < 0 else int(row)
 
     def _find(self, wanted: np.ndarray) -> np.ndarray:
         if wanted.dtype.kind != self.sorted.dtype.kind:
-            if self.sorted.dtype.kind == "i":  # a text among numbers names no node
+            if self.sorted.dtype.kind == "i":  # ids are numbers, so a text matches none
                 numbers = np.array([text.removeprefix("-").isdecimal() for text in wanted.tolist()])
                 found = np.full(len(wanted), -1)
                 found[numbers] = self._find(wanted[numbers].astype(np.int64))

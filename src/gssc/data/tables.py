@@ -1,4 +1,4 @@
-"""Your own graph from tables: one row per node and, where there are edges, one row per edge."""
+"""Build a graph from your own tables: one row per node and, optionally, one row per edge."""
 
 from __future__ import annotations
 
@@ -45,36 +45,36 @@ def import_tables(
     setting: str = "transductive",
     name: str | None = None,
 ) -> Graph:
-    """Build a graph from a node table and an edge table (CSV, TSV or Parquet).
+    """Return a graph built from a node table and an edge table (CSV, TSV or Parquet).
 
     Args:
         nodes: the node table.
-        edges: the edge table, which names nodes by id, in any direction. Without one, every row is joined to its
-            nearest neighbours, as `GSSCClassifier` does: columns are put on one scale first.
-        id_column: a column called id, node_id or node, else the first one; without an edge table, the first one only
-            if it holds text, and is neither label nor split.
-        label_column: a column called label, y, class or target, where there is one; an unknown label
-            is an empty cell, nan, NaN, NA or -1, but -1 and 1 alone are two classes. Several columns make binary
-            targets, one task each.
-        feature_columns: every other column, all of them numbers, except `ignore_columns`.
-        split_column: a column called split, where there is one, with train, val, test or nothing in it.
-        source_column, target_column: source and target, src and dst, from and to, else the first two columns.
-        weight_column: a column called weight, where there is one, with numbers above 0; "none" reads no weights.
+        edges: the edge table, which refers to nodes by id, in either direction. Without one, every row is joined to
+            its nearest neighbours after columns are scaled, as in `GSSCClassifier`.
+        id_column: default: a column called id, node_id or node, else the first one; without an edge table, the first
+            one only if it holds text and is neither label nor split.
+        label_column: default: a column called label, y, class or target, if there is one. An unknown label is an empty
+            cell, nan, NaN, NA or -1; if -1 and 1 are the only labels, they are two classes. Several columns make
+            binary targets, one task each.
+        feature_columns: default: every other column except `ignore_columns`; all must be numbers.
+        split_column: default: a column called split, if there is one. Cells are train, val, test or empty.
+        source_column, target_column: default: source and target, src and dst, from and to, else the first two columns.
+        weight_column: default: a column called weight, if there is one. Weights are above 0; "none" reads no weights.
         features_from: "columns" of the node table, or "structure": degree and position in the graph, for a node
             table without feature columns (others are ignored).
-        n_neighbors: neighbours of each row where there is no edge table.
-        decimal: what marks decimals in text tables, a point or a comma.
+        n_neighbors: number of neighbours per row if there is no edge table.
+        decimal: decimal mark in text tables, a point or a comma.
         split: without a split column, how to split the labelled nodes: "per-class:<n>" or "ratio:<a>/<b>/<c>"
-            (default "ratio:60/20/20"), drawn by `seed`.
+            (default "ratio:60/20/20"), drawn with `seed`.
         setting: "transductive", "inductive" or "cold-start".
-        name: what to call the graph; the node file's name by default.
+        name: name of the graph; by default that of the node file.
     """
     if features_from not in ("columns", "structure"):
         raise GsscError(f"features_from is {features_from!r}: use columns or structure")
     if edges is None and features_from == "structure":
         raise GsscError("features from the structure need edges: give an edge table (edges, --edges)")
     if edges is None and (source_column or target_column or weight_column):
-        raise GsscError("columns of an edge table are named, but there is none: give it (edges, --edges)")
+        raise GsscError("columns of an edge table are given, but no edge table: give it (edges, --edges)")
     node_table = read_table(nodes, decimal=decimal)
     refuse_no_rows(node_table)
     if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
@@ -90,7 +90,7 @@ def import_tables(
             feature_columns = [column for column in without_row_numbers(node_table) if column not in taken]
         if not feature_columns:
             raise GsscError(
-                f"{node_table.path} has no feature column beside {sorted(filter(None, taken))}: add numbers, or make "
+                f"{node_table.path} has no feature column besides {sorted(filter(None, taken))}: add numbers, or make "
                 "features from the edges (features_from='structure', --features-from structure)"
             )
         try:
@@ -107,13 +107,13 @@ def import_tables(
         parts, split_name = make_split(split or DEFAULT_SPLIT, labels, seed)
     else:
         if split is not None:
-            make_split(split, labels, seed)  # an error if it is no split at all
+            make_split(split, labels, seed)  # raises on an invalid split
         parts, split_name = (np.empty(0, np.int64),) * 3, "none"
     edge_weight: np.ndarray | None = None
     if edges is None:
         edge_index = table_neighbours(features, n_neighbors)
     else:
-        # Three columns that begin with 0, 1, 2 may well be an edge and its weight.
+        # A first line 0, 1, 2 may be an edge and its weight.
         edge_table = read_table(edges, of_edges=True, decimal=decimal)
         edge_index, edge_weight = edges_of_table(
             edge_table, source_column, target_column, weight_column, row_of, node_table
@@ -134,10 +134,10 @@ def import_tables(
 
 
 def table_neighbours(features: Any, n_neighbors: int) -> np.ndarray:
-    """Return edges [2, E] between each row of a table and its nearest ones, with columns on one scale first."""
+    """Return edges [2, E] between each row of a table and its nearest rows, after scaling the columns."""
     rows = features.shape[0]
     if rows < 2:
-        raise GsscError("a table of one row has no neighbours: give more rows, or an edge table")
+        raise GsscError("a table with one row has no neighbours: give more rows, or an edge table")
     if n_neighbors < 1:
         raise GsscError(f"n_neighbors is {n_neighbors}: use at least 1")
     scaling = Scaling.of(features, "auto")
@@ -145,7 +145,7 @@ def table_neighbours(features: Any, n_neighbors: int) -> np.ndarray:
 
 
 def refuse_data_as_names(table: Table) -> None:
-    """A first line such as ``m1,0.5,2`` names no columns, but would be lost as if it did."""
+    """Raise GsscError if the first line looks like data (``m1,0.5,2``), because it would be lost as a header."""
     numbers = [name for name in table.names if is_number(name)]
     usual = any(name.lower() in (*ID_NAMES, *LABEL_NAMES, "split", "") for name in table.names)
     if table.lines is not None and not usual and not counts_from_zero(numbers):
@@ -156,7 +156,7 @@ def refuse_data_as_names(table: Table) -> None:
 def _id_column(
     table: Table, given: str | None, label: str | Sequence[str] | None, split: str | None, *, needed: bool
 ) -> str | None:
-    """Return the column of the ids: without edges to look them up, a first column of numbers is a feature."""
+    """Return the id column, or None; without an edge table, a first column of numbers is taken as a feature."""
     named = table.named(given, ID_NAMES)
     first = table.names[0]
     if named is not None or needed:
@@ -168,7 +168,7 @@ def _id_column(
 
 
 def label_columns_of(table: Table, given: str | Sequence[str] | None, taken: str | None) -> list[str]:
-    """Return the columns of the labels: those given, else one with a usual name, where there is one."""
+    """Return the label columns: those given, else one with a common name, if there is one."""
     if given is None or isinstance(given, str):
         column = table.named(given, LABEL_NAMES, taken=() if taken is None else (taken,))
         return [] if column is None else [column]
@@ -186,7 +186,7 @@ def _labels(table: Table, columns: list[str], *, multilabel: bool) -> tuple[np.n
 
 
 def refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
-    """Raise an error if all labels are numbers and some are not whole."""
+    """Raise GsscError if all labels are numbers and some are not whole."""
     if not all(_NUMBER.fullmatch(text) for text in texts if text):
         return
     for row, text in enumerate(texts):
@@ -198,7 +198,7 @@ def refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
 
 
 def _node_ids(table: Table, column: str) -> tuple[np.ndarray, dict[str, int]]:
-    """Return the ids as they are written, and the row of each by its shortened form, in which edges look it up."""
+    """Return the ids as written, and the row of each by its shortened form, which edges are looked up by."""
     texts = table.texts(column)
     row_of: dict[str, int] = {}
     for row, text in enumerate(map(whole_number_shortened, texts)):
@@ -215,7 +215,7 @@ def _node_ids(table: Table, column: str) -> tuple[np.ndarray, dict[str, int]]:
 
 
 def parts_from_column(table: Table, column: str) -> Split:
-    """Return the split that a column with train, val, test or nothing in it describes."""
+    """Return the split given by a column of train, val, test or empty cells."""
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for row, text in enumerate(table.texts(column)):
         if text.lower() in PART_OF:

@@ -1,1 +1,1 @@
-"""How labels are learned: one model a file."""
+"""Models that learn labels: one model per file."""

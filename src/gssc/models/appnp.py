@@ -1,4 +1,4 @@
-"""APPNP (Gasteiger et al., 2019): an MLP's predictions, spread by personalised PageRank."""
+"""APPNP (Gasteiger et al., 2019): predictions of an MLP, propagated by personalised PageRank."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class APPNP(NodeModel):
 
     .. math:: Z^{(0)} = \mathrm{MLP}(X), \quad Z^{(k+1)} = (1 - \alpha) \hat A Z^{(k)} + \alpha Z^{(0)}
 
-    with :math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`. The L2 penalty is on the first layer alone, and training drops
-    edges of :math:`\hat A` afresh in every round, as in the paper.
+    with :math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`. The L2 penalty is on the first layer only, and training drops
+    different edges of :math:`\hat A` in every propagation step, as in the paper.
 
     Args:
         inputs: number of features.
         outputs: number of classes.
         hidden: width of the hidden layer.
-        hops: rounds of averaging K.
-        restart: how much of its own prediction a node keeps, alpha.
+        hops: number of propagation steps K.
+        restart: share of its own prediction that a node keeps, alpha.
         dropout: share of feature values, of hidden units and of edges dropped in training.
     """
 
@@ -51,7 +51,7 @@ class APPNP(NodeModel):
         nn.init.xavier_uniform_(self.second.weight)
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         hidden = drop(F.relu(self.first(rows)), self.dropout, self.training)
         own: Tensor = self.second(hidden)
         spread = normalized(edge_index, edge_weight, rows.shape[0])
@@ -61,5 +61,5 @@ class APPNP(NodeModel):
         return logits
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Decay of the first layer only."""
+        """Return parameter groups with weight decay on the first layer only."""
         return decay_only([self.first.weight], self, weight_decay)

@@ -1,4 +1,4 @@
-"""NodeModel: what the supervised loop asks of a model that GSSC is compared with."""
+"""NodeModel: the interface of the models that GSSC is compared with, as the supervised loop uses it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gssc.tasks import Task
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model's own paper trains it.
+    """Training settings from the paper of a model.
 
     Args:
         model: arguments of the model's class.
-        epochs: at most this many.
-        patience: epochs without a better validation result before stopping.
+        epochs: maximum number of epochs.
+        patience: epochs without improvement before stopping early.
         lr: learning rate.
         weight_decay: L2 penalty; see :meth:`NodeModel.parameter_groups`.
-        normalize: of features, see :class:`gssc.schedule.RivalTrainConfig`.
-        warmup: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
-        select: best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
+        normalize: normalisation of features, see :class:`gssc.schedule.RivalTrainConfig`.
+        warmup: epochs on the full graph before a sparsifier trained by the homophily objective is used.
+        select: criterion for the best epoch: validation ``accuracy`` (ties: lower loss) or ``loss``.
     """
 
     model: dict[str, Any] = field(default_factory=dict)
@@ -39,22 +39,22 @@ class Recipe:
     select: str = "accuracy"
 
     def settings(self) -> dict[str, dict[str, Any]]:
-        """As sections of a :class:`gssc.config.RivalConfig`."""
+        """Return the settings as sections of a :class:`gssc.config.RivalConfig`."""
         train = {name: value for name, value in vars(self).items() if name not in ("model", "warmup")}
         return {"model": dict(self.model), "train": {**train, "warmup_epochs": self.warmup}}
 
 
 @dataclass(frozen=True)
 class TrainingGraph:
-    """What one epoch of training sees.
+    """The data of one training epoch.
 
     Args:
         rows: feature rows of all nodes.
         edge_index: both directions of every edge, [2, P], no self-loops.
-        edge_weight: [P], all one if None; zero is no edge.
-        labels: of all nodes, [N]; only those of ``train`` may be looked at.
-        train: nodes with a label to learn from.
-        task: what is predicted.
+        edge_weight: [P], all one if None; an edge of weight zero is absent.
+        labels: of all nodes, [N]; only those of ``train`` may be used.
+        train: training nodes.
+        task: the prediction task, which defines the loss.
     """
 
     rows: Rows
@@ -67,7 +67,7 @@ class TrainingGraph:
 
 @torch.no_grad()
 def folded(weight: Tensor, bias: Tensor, norm: nn.Module | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """A linear map (weight [out, in]) with the batch norm after it, if there is one, as one linear map."""
+    """Return a linear map (weight [out, in]) and the batch norm after it, if there is one, as one linear map."""
     if isinstance(norm, nn.BatchNorm1d):
         assert norm.running_mean is not None
         assert norm.running_var is not None
@@ -78,21 +78,21 @@ def folded(weight: Tensor, bias: Tensor, norm: nn.Module | None = None) -> tuple
 
 @torch.no_grad()
 def folded_norm(norm: nn.LayerNorm) -> tuple[np.ndarray, np.ndarray]:
-    """Scale and shift of a layer norm as the linear map that follows ``standardize`` in a deployed model."""
+    """Return scale and shift of a layer norm as the linear map that follows ``standardize`` in a deployed model."""
     return norm.weight.diag().numpy().copy(), norm.bias.numpy().copy()
 
 
 class NodeModel(nn.Module):
-    """Logits of every node, from feature rows and (where it passes messages) edges.
+    """Base class of models that map feature rows and, if they pass messages, edges to logits of every node.
 
-    Args of every subclass: ``inputs`` features, ``outputs`` classes, then its own by keyword.
+    Every subclass takes ``inputs`` (features) and ``outputs`` (classes), then its own arguments by keyword.
 
     Attributes:
-        passes_messages: whether a prediction depends on edges. If it does, edge weights enter with gradient.
-        learns_from_edges: whether training does.
-        activation: what stands between its folded layers, as :class:`gssc.deploy.DeployedModel` names it.
-        recipe: its own paper's settings.
-        recipes: the same, for data sets where that paper's settings differ, by name (``citeseer``) or by name and kind
+        passes_messages: whether a prediction depends on edges. If so, gradients flow to the edge weights.
+        learns_from_edges: whether training uses edges.
+        activation: activation between the folded layers, a name of :class:`gssc.deploy.DeployedModel`.
+        recipe: settings from the model's paper.
+        recipes: settings for data sets where the paper's settings differ, by name (``citeseer``) or by name and kind
             of split (``actor/fixed``).
     """
 
@@ -103,24 +103,24 @@ class NodeModel(nn.Module):
     recipes: ClassVar[dict[str, Recipe]] = {}
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C].
+        """Return the logits of every node, [N, C].
 
         Args:
             rows: feature rows of all nodes.
             edge_index: both directions of every edge, [2, P], no self-loops.
-            edge_weight: [P], all one if left out; zero is no edge.
+            edge_weight: [P], all one by default; an edge of weight zero is absent.
         """
         raise NotImplementedError
 
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
-        """The losses of one epoch; the loop takes a step after each, before it asks for the next."""
+        """Yield the losses of one epoch; the training loop takes an optimiser step after each."""
         logits = self(graph.rows, graph.edge_index, graph.edge_weight)
         yield graph.task.loss(logits[graph.train], graph.labels[graph.train])
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """What the optimiser gets; a paper that decays only some weights says so here."""
+        """Return the parameter groups of the optimiser; overridden if a paper decays only some weights."""
         return [{"params": list(self.parameters()), "weight_decay": weight_decay}]
 
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        """The model as (weight [out, in], bias) pairs with :attr:`activation` between them; None if it is none."""
+        """Return the model as (weight [out, in], bias) pairs with :attr:`activation` between; None if impossible."""
         return None

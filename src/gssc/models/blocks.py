@@ -1,8 +1,8 @@
-"""The parts between linear maps: batch norm by role, activation, dropout.
+"""The operations between linear maps: batch norm by role, activation, dropout.
 
-There are two ways to compute them. The plain one is ordinary torch and runs on any device. The fast one, for a CPU, is
-written out with its gradients, because these parts and not the matrix products would otherwise take most of an epoch.
-A test compares the two.
+There are two implementations. The plain one is ordinary torch and runs on any device. The fast one, for CPUs, has
+hand-written gradients, because otherwise these operations, not the matrix products, would take most of an epoch. A test
+compares the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NORM_EPS = 1e-5
 NORM_MOMENTUM = 0.1
-# The mask of eight units at a dropout of one half, for every byte: 2 where its bit is set.
+# Dropout mask of eight units at a rate of one half, for every byte: 2 where its bit is set.
 HALVES = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
 
 
@@ -29,7 +29,7 @@ class RoleNorm(nn.Module):
     """Batch norm of rows grouped by role, [groups, rows, width], each group by its own statistics.
 
     Mixed points vary less than endpoints, and one set of statistics for both costs accuracy. Only the first
-    ``tracked`` groups enter the running statistics, because rows met at prediction are rows of that kind.
+    ``tracked`` groups enter the running statistics, because prediction has only rows of that kind.
     """
 
     def __init__(self, width: int):
@@ -42,9 +42,9 @@ class RoleNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(width))
 
     def forward(self, x: Tensor, tracked: int, plain: bool = False) -> Tensor:
-        """Normalise by the statistics of these rows in training, by the running ones otherwise.
+        """Return rows normalised by their own statistics in training, by the running statistics otherwise.
 
-        A single row has no statistics of its own: it is normalised by the running ones in training, too.
+        A single row has no statistics of its own: it is normalised by the running ones in training too.
         """
         if self.training and x.shape[1] > 1:
             return self._by_group(x, tracked) if plain else _RoleNorm.apply(x, tracked, *self.parts())
@@ -58,40 +58,40 @@ class RoleNorm(nn.Module):
         return F.batch_norm(rows, mean, var, self.scale, self.shift, training, NORM_MOMENTUM, NORM_EPS)
 
     def parts(self) -> tuple[Tensor, ...]:
-        """Scale, shift and running statistics."""
+        """Return scale, shift and running statistics."""
         return self.scale, self.shift, self.running_mean, self.running_var
 
     def affine(self) -> tuple[Tensor, Tensor]:
-        """At prediction the norm is factor * x + offset; the deployed model folds it into a linear map."""
+        """Return factor and offset of the norm at prediction, factor * x + offset, which deployment folds."""
         factor = self.scale / (self.running_var + NORM_EPS).sqrt()
         return factor, self.shift - factor * self.running_mean
 
 
 class NoNorm(nn.Module):
-    """Takes the place of :class:`RoleNorm` where there is no batch norm."""
+    """Replaces :class:`RoleNorm` in models without batch norm."""
 
     def __init__(self, width: int):
         super().__init__()
         self.width = width
 
     def forward(self, x: Tensor, tracked: int, plain: bool = False) -> Tensor:
-        """The rows as they are."""
+        """Return the rows unchanged."""
         return x
 
     def affine(self) -> tuple[Tensor, Tensor]:
-        """One and zero."""
+        """Return factor one and offset zero."""
         return torch.ones(self.width), torch.zeros(self.width)
 
 
 class _Norm:
-    """Batch norm of each group by its own statistics, forward and backward, keeping no array but the input."""
+    """Batch norm of each group by its own statistics, forward and backward; only the input array is kept."""
 
     def __init__(self, x: Tensor, scale: Tensor):
         self.x, self.scale = x, scale
         self.mean, self.inverse = x.new_empty(2, len(x), x.shape[2])  # mean and 1/std of each group
 
     def forward(self, tracked: int, shift: Tensor, running: tuple[Tensor, ...]) -> Tensor:
-        """scale * (x - mean) / std + shift; running statistics take in the tracked groups one after another."""
+        """Return scale * (x - mean) / std + shift; each tracked group in turn updates the running statistics."""
         out = torch.empty_like(self.x, memory_format=torch.contiguous_format)
         for group, rows in enumerate(self.x):
             settings = (*(running if group < tracked else (None, None)), True, NORM_MOMENTUM, NORM_EPS)
@@ -100,7 +100,7 @@ class _Norm:
         return out
 
     def backward(self, grad: Tensor) -> tuple[Tensor, Tensor]:
-        """Turn the gradient of the result into that of the input, in place; returns those of scale and shift.
+        """Turn the gradient of the output into that of the input, in place, and return those of scale and shift.
 
         With h = (x - mean) / std, s the sum of g over n rows and t that of g * h, the gradient of x is
         (scale / std) * (g - s / n - h * t / n): a multiple of g, one of x, and a constant.
@@ -119,7 +119,7 @@ class _Norm:
 
 
 def column_products(first: Tensor, second: Tensor) -> Tensor:
-    """The sum over rows of first * second, [groups, width]; unlike torch, NumPy does it with no array in between."""
+    """Return the sum over rows of first * second, [groups, width]; unlike torch, NumPy needs no temporary array."""
     return torch.from_numpy(np.einsum("gnf,gnf->gf", first.numpy(), second.numpy()))
 
 
@@ -139,8 +139,8 @@ class _RoleNorm(torch.autograd.Function):
 class _NormActivateDrop(torch.autograd.Function):
     """Batch norm, leaky ReLU, and a dropout mask.
 
-    Arrays, not arithmetic, take the time here, so the mask's is used again: for what the result and the gradient are
-    both multiplied by, and in the end for the gradient itself. A second backward pass would find nothing left.
+    Memory traffic dominates the time here, so the mask's array is reused: first for the factor of both result and
+    gradient, and finally for the gradient itself. A second backward pass is therefore not possible.
     """
 
     @staticmethod
@@ -156,18 +156,18 @@ class _NormActivateDrop(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         to_x, norm = ctx.gate.mul_(grad), ctx.norm
-        ctx.gate = ctx.norm = None  # the next batch needs the memory before Python lets go of this one
+        ctx.gate = ctx.norm = None  # the next batch needs the memory before Python frees this context
         return to_x, None, None, None, *norm.backward(to_x), None, None
 
 
 class Block(nn.Module):
     """Batch norm, activation and dropout between two linear maps, for rows grouped by role.
 
-    ``train()`` and ``eval()`` decide, as in any torch module: statistics of these rows and dropout, or running
-    statistics and none.
+    As in any torch module, ``train()`` selects the statistics of the given rows and dropout, ``eval()`` the running
+    statistics and no dropout.
 
     Args:
-        width: of the rows.
+        width: number of columns of the rows.
         config: see :class:`gssc.models.str_contrast.STRContrastSettings`.
         rng: draws dropout masks on a CPU; other devices use torch's generator.
         plain: compute everything with ordinary torch, as on devices other than a CPU.
@@ -180,7 +180,10 @@ class Block(nn.Module):
         self.slope = LEAKY_SLOPE if config.activation == "leaky_relu" else 0.0
 
     def forward(self, x: Tensor, tracked: int = 0) -> Tensor:
-        """Rows [groups, rows, width]; the first ``tracked`` groups enter the running statistics in training."""
+        """Return the rows [groups, rows, width] after norm, activation and dropout.
+
+        In training, the first ``tracked`` groups enter the running statistics.
+        """
         plain = self.plain or x.device.type != "cpu"
         mask = self._mask(x) if self.training else None
         in_one_go = isinstance(self.norm, RoleNorm) and self.config.block == "norm_first" and x.shape[1] > 1
@@ -202,14 +205,14 @@ class Block(nn.Module):
 
 
 def dropout_mask(shape: torch.Size, rate: float, rng: np.random.Generator) -> Tensor | None:
-    """A dropout mask cut from random bytes: many times cheaper than drawing one float a unit.
+    """Return a dropout mask made from random bytes, which is many times faster than one random float per unit.
 
-    The rate is rounded to the nearest 1/256; kept units are scaled so that the expectation stays.
+    The rate is rounded to the nearest 1/256; kept units are scaled up to preserve the expectation.
     """
     cut = round(rate * 256)
     if cut <= 0:
         return None
-    if cut == 128:  # one bit a unit decides
+    if cut == 128:  # one bit per unit is enough
         octets = _random_bytes(-(-shape.numel() // 8), rng)
         mask = torch.from_numpy(HALVES.take(octets, axis=0).ravel()[: shape.numel()])
         return mask.view(shape)

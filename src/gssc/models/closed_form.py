@@ -1,4 +1,4 @@
-"""Linear models that are fitted in seconds: on rows, spread rows, own and neighbours' rows; and one taught by them."""
+"""Linear models fitted in seconds: on rows, averaged rows, own and neighbours' rows; and a student of the best one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gssc.models.base import Recipe
 
 
 class ClosedForm:
-    """What linear models have in common.
+    """Base class of the linear models.
 
     Attributes:
-        inputs: what the regression is fitted to: ``rows``, ``spread`` (averaged over edges), ``both`` (own rows beside
-            the averages over neighbours and over their neighbours); with several, validation nodes choose.
-        student: whether a linear map of the rows alone then learns the opinion of the regression.
+        inputs: candidate inputs of the regression: ``rows``, ``spread`` (averaged over edges), ``both`` (own rows next
+            to the averages over neighbours and over their neighbours); validation accuracy selects among several.
+        student: whether a linear map of the rows alone is then fitted to the predictions of the regression.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("rows",)
@@ -32,14 +32,14 @@ def _settings(model: str) -> Any:
 
         Args:
             name: name of the model.
-            penalty: C of the logistic regression, the inverse of the penalty; 0 lets validation nodes choose.
+            penalty: C of the logistic regression, the inverse of the penalty; 0 selects it by validation accuracy.
         """
 
         name: str = model
         penalty: float = 0.0
 
         def arguments(self) -> dict[str, Any]:
-            """As arguments of the class."""
+            """Return the settings as arguments of the class."""
             return {"penalty": self.penalty}
 
     return Settings
@@ -61,7 +61,7 @@ class LinearSpread(ClosedForm):
 
 
 class LinearBoth(ClosedForm):
-    """Logistic regression on each node's own row beside the averages over neighbours and over their neighbours."""
+    """Logistic regression on each node's own row next to the averages over neighbours and over their neighbours."""
 
     inputs: ClassVar[tuple[str, ...]] = ("both",)
     passes_messages: ClassVar[bool] = True
@@ -69,7 +69,7 @@ class LinearBoth(ClosedForm):
 
 
 class RidgeStudent(ClosedForm):
-    """Ridge regression from feature rows to the opinion of the best of the three: needs no graph to predict."""
+    """Ridge regression from feature rows to the predictions of the best of the three; predicts without the graph."""
 
     inputs: ClassVar[tuple[str, ...]] = ("rows", "spread", "both")
     student: ClassVar[bool] = True

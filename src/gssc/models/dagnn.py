@@ -1,4 +1,4 @@
-"""DAGNN (Liu et al., 2020): an MLP's predictions after every number of rounds, weighed for each node by itself."""
+"""DAGNN (Liu et al., 2020): predictions of an MLP after 0 to K propagation steps, weighted per node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DAGNN(NodeModel):
         inputs: number of features.
         outputs: number of classes.
         hidden: width of the hidden layer.
-        hops: rounds of averaging K.
+        hops: number of propagation steps K.
         dropout: share of feature values and of hidden units dropped in training.
     """
 
@@ -43,7 +43,7 @@ class DAGNN(NodeModel):
         self.hops, self.dropout = hops, dropout
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         hidden = F.relu(self.first(drop_entries(rows, self.dropout, self.training)))
         reached = [self.second(drop(hidden, self.dropout, self.training))]
         spread = normalized(edge_index, edge_weight, rows.shape[0])

@@ -12,7 +12,7 @@ from gssc.models.recent import Recent
 
 
 class _DroppedRows(SparseRows):
-    """Sparse rows whose transpose is the full rows' transpose with the same entries dropped, so nothing is sorted."""
+    """Sparse rows whose transpose is that of the full rows with the same entries dropped, so no sorting is needed."""
 
     def __init__(self, full: SparseRows, kept: Tensor, order: Tensor):
         matrix = full.matrix
@@ -29,9 +29,9 @@ _orders: Recent[Tensor] = Recent()
 
 
 def drop(x: Tensor, share: float, training: bool) -> Tensor:
-    """Dropout cut from random bytes: many times cheaper than torch's, which draws one float a value on a CPU.
+    """Return the values after dropout from random bytes, many times faster than torch's one float per value on a CPU.
 
-    The share is rounded to the nearest 1/256; kept values are scaled up so that the expectation stays.
+    The share is rounded to the nearest 1/256; kept values are scaled up to preserve the expectation.
     """
     cut = round(share * 256)
     if not training or cut <= 0:
@@ -42,9 +42,9 @@ def drop(x: Tensor, share: float, training: bool) -> Tensor:
 
 
 def drop_entries(rows: Rows, share: float, training: bool) -> Rows:
-    """Rows with a share of their values dropped and the others scaled up; as they are outside training.
+    """Return rows with a share of their values dropped and the others scaled up; unchanged outside training.
 
-    Of sparse rows only the stored values are drawn: the others are zero either way.
+    For sparse rows only the stored values are drawn: the others are zero anyway.
     """
     if not training or share == 0:
         return rows
@@ -55,7 +55,7 @@ def drop_entries(rows: Rows, share: float, training: bool) -> Rows:
 
 
 def _transposed_order(rows: SparseRows) -> Tensor:
-    """Which stored value of the rows is which of their transpose."""
+    """Return the position in the rows of each stored value of their transpose."""
 
     def compute() -> Tensor:
         matrix = rows.matrix

@@ -1,4 +1,4 @@
-"""GAT (Velickovic et al., 2018): neighbours weighed by learned attention."""
+"""GAT (Velickovic et al., 2018): neighbours weighted by learned attention."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class GAT(NodeModel):
     .. math:: h_i = \sum_{j \in N(i) \cup i} \alpha_{ij} W x_j, \quad \alpha_{ij} =
         \frac{w_{ij} \exp(\mathrm{LeakyReLU}(a^T W x_i + b^T W x_j))}{\sum_k w_{ik} \exp(\ldots)}
 
-    Two layers with ELU between them: several heads side by side, then one head (or the mean of several) a class. An
-    edge weight multiplies the attention before it is normalised; a node's own weight is one.
+    Two layers with ELU between them: several concatenated heads, then one head (or the mean of several) per class. An
+    edge weight multiplies the attention before it is normalised; the weight of a self-loop is one.
 
     Args:
         inputs: number of features.
         outputs: number of classes.
         hidden: width of each head of the first layer.
-        heads: heads of the first layer.
-        output_heads: heads of the second layer.
+        heads: number of heads of the first layer.
+        output_heads: number of heads of the second layer.
         dropout: share of feature values, of hidden units and of attention weights dropped in training.
     """
 
-    # The paper waits 100 epochs without a better accuracy or a better loss; by accuracy alone that is too short.
+    # The paper's patience is 100 epochs without better accuracy or loss; with accuracy alone that is too short.
     recipe: ClassVar[Recipe] = Recipe(
         model={"hidden": 8, "heads": 8, "dropout": 0.6}, epochs=1000, patience=300, lr=0.005, weight_decay=5e-4
     )
@@ -60,7 +60,7 @@ class GAT(NodeModel):
         nn.init.xavier_uniform_(self.second.weight)
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         weight = with_loop_weights(edge_index, edge_weight, rows.shape[0])
         hidden = self.first_attention(self.first(rows), edge_index, weight).flatten(1)
         hidden = drop(F.elu(hidden + self.first_bias), self.dropout, self.training)
@@ -68,7 +68,7 @@ class GAT(NodeModel):
 
 
 class Attention(nn.Module):
-    """The attention of one layer: every head spreads its own part of the rows along the same edges.
+    """The attention of one layer: every head propagates its own part of the rows along the same edges.
 
     Args:
         heads: number of heads.
@@ -83,10 +83,10 @@ class Attention(nn.Module):
         self.heads, self.width, self.dropout = heads, width, dropout
 
     def forward(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
-        """Rows [N, heads * width] to [N, heads, width].
+        """Map rows [N, heads * width] to [N, heads, width].
 
         Args:
-            x: rows, head after head.
+            x: rows, with the parts of the heads concatenated.
             edge_index: both directions of every edge, [2, P].
             weight: of the edges and then of every node's self-loop, [P + N].
         """
@@ -95,7 +95,7 @@ class Attention(nn.Module):
         to_source, to_target = (x * self.source).sum(2), (x * self.target).sum(2)  # [N, heads]
         routes = routes_of(edge_index, nodes, loops=True)
         score = F.leaky_relu(routes.at_sources(to_source) + routes.at_targets(to_target), _SLOPE)
-        # Subtracted against overflow. It bounds every score of a target from above whatever its edges are, and cancels.
+        # Subtracted to avoid overflow; it bounds every score of a target from above, for any edges, and cancels.
         bound = F.leaky_relu(to_source.amax(0) + to_target, _SLOPE).detach()
         strength = (score - routes.at_targets(bound)).exp() * weight.unsqueeze(1)  # [P + N, heads]
         total = torch.zeros_like(to_target).index_add(0, routes.target, strength)

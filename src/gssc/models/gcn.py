@@ -20,7 +20,7 @@ class GCN(NodeModel):
 
     .. math:: \hat A \, \mathrm{ReLU}(\hat A X W_1) W_2, \quad \hat A = D^{-1/2} (A + I) D^{-1/2}
 
-    The L2 penalty is on the first layer alone, as in the paper.
+    The L2 penalty is on the first layer only, as in the paper.
 
     Args:
         inputs: number of features.
@@ -42,11 +42,11 @@ class GCN(NodeModel):
         nn.init.xavier_uniform_(self.second.weight)
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         spread = normalized(edge_index, edge_weight, rows.shape[0])
         hidden = F.relu(spread(self.first(rows)) + self.first_bias)
         return spread(self.second(drop(hidden, self.dropout, self.training))) + self.second_bias
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Decay of the first layer only."""
+        """Return parameter groups with weight decay on the first layer only."""
         return decay_only([self.first.weight, self.first_bias], self, weight_decay)

@@ -1,4 +1,4 @@
-"""GLNN (Zhang et al., 2022, https://arxiv.org/abs/2110.08727): an MLP that learns from a graph network's answers."""
+"""GLNN (Zhang et al., 2022, https://arxiv.org/abs/2110.08727): an MLP distilled from a graph neural network."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded
 
 
 class GLNN(NodeModel):
-    r"""An MLP, the student, of a message-passing teacher that :mod:`gssc.train.distill` trains first.
+    r"""An MLP distilled from a message-passing teacher, which :mod:`gssc.train.distill` trains first.
+
+    The loss is
 
     .. math:: \lambda \, CE(\mathrm{labels}) + (1 - \lambda) \, KL(\mathrm{teacher} \,\|\, \mathrm{student})
 
-    over labelled nodes and over all nodes training may see. https://arxiv.org/abs/2110.08727. Edges reach it through
-    the teacher only, so a sparsifier acts on the teacher.
+    over labelled nodes and over all nodes visible in training. https://arxiv.org/abs/2110.08727. Edges affect it
+    through the teacher only, so a sparsifier acts on the teacher.
 
     Args:
         inputs: number of features.
         outputs: number of classes.
         hidden: width of every hidden layer.
-        layers: hidden layers.
+        layers: number of hidden layers.
         dropout: share of hidden units dropped in training.
         norm: ``none`` or ``batch``, after every hidden layer.
         label_weight: lambda; the paper's tables use 0.
-        batch_size: nodes a step.
+        batch_size: nodes per step.
     """
 
     passes_messages = False
-    # Of the paper's settings for Cora and CiteSeer the weight decay and the normalisation were chosen anew, by
-    # validation accuracy: the paper's own were made for another teacher and other splits.
+    # The paper's settings for Cora and CiteSeer, except for weight decay and normalisation, which were chosen by
+    # validation accuracy: the paper's were tuned for another teacher and other splits.
     recipe = Recipe(epochs=200, patience=50, lr=0.01, weight_decay=5e-4)
     recipes: ClassVar[dict[str, Recipe]] = {
         "citeseer": Recipe(
@@ -74,18 +76,18 @@ class GLNN(NodeModel):
         self.soft_labels: Tensor | None = None
 
     def learn_from(self, logits: Tensor) -> None:
-        """Take the teacher's logits of every node training sees, [N, C], as what to come close to."""
+        """Set the teacher's logits of every training-graph node, [N, C], as soft labels."""
         self.soft_labels = logits.softmax(1)
 
     def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of the rows; the edges are not looked at."""
+        """Return the logits of the rows; edges are not used."""
         hidden = self.first(rows)
         for norm, layer in zip(self.norms, [*self.rest, self.last], strict=True):
             hidden = layer(F.dropout(F.relu(norm(hidden)), self.dropout, self.training))
         return hidden
 
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
-        """One loss a batch of nodes; labels, where they count, are all of them in every batch."""
+        """Yield one loss per batch of nodes; if labels have weight, every batch includes all labelled nodes."""
         assert self.soft_labels is not None, "learn_from comes first"
         order = rng.permutation(len(graph.labels))
         labelled = rows_of(graph.rows, graph.train.numpy()) if self.label_weight else None
@@ -98,7 +100,7 @@ class GLNN(NodeModel):
             yield loss
 
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Its linear maps, each with the batch norm that follows it folded in."""
+        """Return its linear maps, each with the batch norm that follows it folded in."""
         maps = [(self.first.weight.T, self.first.bias)]
         maps += [(layer.weight, layer.bias) for layer in (*self.rest, self.last)]
         return [folded(*pair, norm) for pair, norm in zip(maps, [*self.norms, None], strict=True)]

@@ -1,4 +1,4 @@
-"""GloGNN (Li et al., 2022): every node may learn from every other one, by coefficients in closed form."""
+"""GloGNN (Li et al., 2022): every node aggregates from all nodes, with coefficients in closed form."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gssc.models.propagation import Messages, normalized
 class GloGNN(NodeModel):
     r"""Global homophily, https://arxiv.org/abs/2205.07308.
 
-    From :math:`H_0 = \mathrm{MLP}(X)` on, a layer is :math:`H \leftarrow (1 - \gamma) Z H + \gamma H_0`, where Z
-    [N, N], how much each node takes from each other one (of either sign), minimises
+    Starting from :math:`H_0 = \mathrm{MLP}(X)`, a layer is :math:`H \leftarrow (1 - \gamma) Z H + \gamma H_0`, where
+    the coefficients Z [N, N], of either sign, minimise
 
     .. math:: \|H - (1 - \gamma) Z H - \gamma H_0\|^2 + \beta_1 \|Z\|^2
         + \beta_2 \big\|Z - \textstyle\sum_{k=1}^K \lambda_k \hat A^k\big\|^2
@@ -28,25 +28,25 @@ class GloGNN(NodeModel):
     .. math:: Z = \big((1 - \gamma) H H^T + \beta_2 \textstyle\sum_k \lambda_k \hat A^k
         - \gamma (1 - \gamma) H_0 H^T\big) \big((1 - \gamma)^2 H H^T + c I\big)^{-1}
 
-    and Z itself is never made: :math:`\big((1 - \gamma)^2 H H^T + c I\big)^{-1} H = H \big((1 - \gamma)^2 H^T H + c
-    I\big)^{-1}`, whose inverse is as small as the number of classes. The paper may also feed rows of the adjacency to
-    the MLP; that ties the weights to one set of nodes and is left out.
+    and Z itself is never formed: :math:`\big((1 - \gamma)^2 H H^T + c I\big)^{-1} H = H \big((1 - \gamma)^2 H^T H + c
+    I\big)^{-1}`, whose inverse has as many rows as there are classes. The paper can also feed rows of the adjacency to
+    the MLP; this would tie the weights to one set of nodes and is left out.
 
     Args:
         inputs: number of features.
         outputs: number of classes.
         hidden: width of the hidden layer.
-        layers: how often H is updated.
-        hops: highest power K of the adjacency that Z is pulled to.
-        own: how much of its own prediction a node keeps, gamma.
-        shrink: pull of Z to zero, beta_1.
-        local: pull of Z to the graph, beta_2.
+        layers: number of updates of H.
+        hops: highest power K of the adjacency in the penalty on Z.
+        own: share of its own prediction that a node keeps, gamma.
+        shrink: penalty that pulls Z to zero, beta_1.
+        local: penalty that pulls Z to the graph, beta_2.
         dropout: share of hidden units dropped in training.
         input_dropout: share of feature values dropped in training.
     """
 
-    # beta_2 = 1000 and gamma = 0.5 by validation accuracy on Cora and CiteSeer: with 20 labels a class, Z has to stay
-    # near the graph. The paper's own settings are for 48% of the labels.
+    # beta_2 = 1000 and gamma = 0.5 by validation accuracy on Cora and CiteSeer: with 20 labels per class, Z must stay
+    # close to the graph. The paper's settings are for 48% of the labels.
     recipe: ClassVar[Recipe] = Recipe(
         model={"hidden": 64, "layers": 2, "hops": 3, "own": 0.5, "shrink": 0.0, "local": 1000.0, "dropout": 0.5},
         lr=0.01,
@@ -83,7 +83,7 @@ class GloGNN(NodeModel):
         self.dropout, self.input_dropout = dropout, input_dropout
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         hidden = F.relu(self.first(drop_entries(rows, self.input_dropout, self.training)))
         start: Tensor = self.second(drop(hidden, self.dropout, self.training))
         spread = normalized(edge_index, edge_weight, rows.shape[0])
@@ -93,7 +93,7 @@ class GloGNN(NodeModel):
         return logits
 
     def _update(self, now: Tensor, start: Tensor, spread: Messages) -> Tensor:
-        """(1 - gamma) Z H + gamma H_0, from right to left."""
+        """Return (1 - gamma) Z H + gamma H_0, multiplied from right to left."""
         rest = 1 - self.own
         gram = rest**2 * now.T @ now + (self.shrink + self.local) * torch.eye(now.shape[1])
         solved = torch.linalg.solve(gram, now, left=False)  # the inverse times H, [N, C]

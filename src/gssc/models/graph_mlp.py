@@ -1,4 +1,4 @@
-"""Graph-MLP (Hu et al., 2021, https://arxiv.org/abs/2106.04051): an MLP whose hidden rows know their neighbours."""
+"""Graph-MLP (Hu et al., 2021, https://arxiv.org/abs/2106.04051): an MLP with a contrastive loss on neighbours."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _adjacencies: Recent[sp.csr_matrix] = Recent(2)
 class GraphMLP(NodeModel):
     r"""Linear, GELU, layer norm, dropout, linear (the embedding z), linear (the class).
 
-    Cross entropy of the labelled nodes, and for every node i of a random batch, with A the symmetric-normalised
-    adjacency with self-loops and cos the cosine of two embeddings,
+    The loss is the cross entropy of the labelled nodes plus, for every node i of a random batch, with A the
+    symmetrically normalised adjacency with self-loops and cos the cosine of two embeddings,
 
     .. math:: -\log \frac{\sum_j (A^r)_{ij} \exp(\tau \cos(z_i, z_j))}{\sum_j \exp(\tau \cos(z_i, z_j))}
 
-    https://arxiv.org/abs/2106.04051. As in its released program the temperature multiplies, and a node's own term
-    stands in both sums as one: so the numerator is never empty. Edges are used in training only.
+    https://arxiv.org/abs/2106.04051. As in the released program, the temperature is a factor, and a node's own term is
+    one in both sums, so that the numerator is never zero. Edges are used in training only.
 
     Args:
         inputs: number of features.
         outputs: number of classes.
         hidden: width of the embedding.
         dropout: share of hidden units dropped in training.
-        order: r, the steps that make two nodes neighbours.
+        order: r, the number of steps within which two nodes count as neighbours.
         alpha: weight of the contrastive loss.
         tau: temperature.
-        batch_size: nodes a step, of which at most half are there for their label. One step is one epoch.
+        batch_size: nodes per step, of which at most half are drawn as labelled nodes. One step is one epoch.
     """
 
     passes_messages = False
@@ -69,24 +69,24 @@ class GraphMLP(NodeModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The released program's start."""
+        """Initialise the weights as in the released program."""
         for layer in (self.first, self.second):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.normal_(layer.bias, std=1e-6)
 
     def embed(self, rows: Rows) -> Tensor:
-        """z of these rows, [n, hidden]."""
+        """Return the embeddings z of these rows, [n, hidden]."""
         return self.second(F.dropout(self.norm(F.gelu(self.first(rows))), self.dropout, self.training))
 
     def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of the rows; the edges are not looked at."""
+        """Return the logits of the rows; edges are not used."""
         return self.head(self.embed(rows))
 
     @torch.no_grad()
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Linear map, GELU, layer norm, and the maps after it as one.
+        """Return linear map, GELU and layer norm, with the maps after it as one.
 
-        The layer norm's own epsilon comes from the scale of what is standardised.
+        The layer norm's epsilon follows from the scale of the standardised values.
         """
         width = len(self.norm.weight)
         scale = (STANDARDIZE_EPS / self.norm.eps) ** 0.5 * torch.eye(width)
@@ -96,7 +96,7 @@ class GraphMLP(NodeModel):
         return [first, folded(scale, torch.zeros(width)), folded(after * self.norm.weight, bias)]
 
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
-        """One loss: that of a batch of labelled nodes and random others."""
+        """Yield one loss, of a batch of labelled and other random nodes."""
         count = graph.rows.shape[0]
         adjacency = smoothed_adjacency(graph.edge_index, graph.edge_weight, count)
         labelled, nodes = self.draw_batch(graph.train.numpy(), count, rng)
@@ -105,7 +105,7 @@ class GraphMLP(NodeModel):
         yield known + self.alpha * neighbour_contrast(embedded, powers_among(adjacency, nodes, self.order), self.tau)
 
     def draw_batch(self, train: np.ndarray, num_nodes: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """The labelled nodes of a batch, and all its nodes, those first."""
+        """Return the labelled nodes of a random batch, and all its nodes, labelled ones first."""
         room = max(1, self.batch_size // 2)
         labelled = train if len(train) <= room else rng.choice(train, room, replace=False)
         others = np.setdiff1d(np.arange(num_nodes), labelled)
@@ -114,7 +114,7 @@ class GraphMLP(NodeModel):
 
 
 def smoothed_adjacency(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> sp.csr_matrix:
-    """D^-1/2 (A + I) D^-1/2, kept as long as the edges are the same."""
+    """Return D^-1/2 (A + I) D^-1/2, cached for the same edges."""
 
     def build() -> sp.csr_matrix:
         source, target = edge_index.numpy()
@@ -129,7 +129,7 @@ def smoothed_adjacency(edge_index: Tensor, edge_weight: Tensor | None, num_nodes
 
 
 def powers_among(adjacency: sp.csr_matrix, nodes: np.ndarray, order: int) -> sp.coo_matrix:
-    """(A^order) between these nodes; the power of the whole matrix is never formed. A is symmetric."""
+    """Return A^order between these nodes, for symmetric A; the power of the whole matrix is never formed."""
     rows = adjacency[nodes]
     if order == 1:
         return rows[:, nodes].tocoo()
@@ -140,7 +140,7 @@ def powers_among(adjacency: sp.csr_matrix, nodes: np.ndarray, order: int) -> sp.
 
 
 def neighbour_contrast(embedded: Tensor, closeness: sp.coo_matrix, tau: float) -> Tensor:
-    """The mean contrastive loss of a batch.
+    """Return the mean contrastive loss of a batch.
 
     Args:
         embedded: z, [B, hidden].
@@ -151,7 +151,7 @@ def neighbour_contrast(embedded: Tensor, closeness: sp.coo_matrix, tau: float) -
 
 
 class _NeighbourContrast(torch.autograd.Function):
-    """Forward and gradient share one [B, B] matrix; kept as separate steps they would need about ten."""
+    """Contrastive loss whose forward and backward passes share one [B, B] matrix; autograd would need about ten."""
 
     @staticmethod
     def forward(ctx: Any, unit: Tensor, closeness: sp.coo_matrix, tau: float) -> Tensor:
@@ -161,7 +161,7 @@ class _NeighbourContrast(torch.autograd.Function):
         total = pairs.sum(1)
         positive = torch.zeros_like(total).index_add_(0, rows, near)
         if ctx.needs_input_grad[0]:
-            # The gradient by the cosines, both triangles at once: that of (i, j) and of (j, i) meet in z_i.
+            # Gradient with respect to the cosines, both triangles at once: (i, j) and (j, i) both contribute to z_i.
             share = tau / len(unit) / total
             pull = tau / len(unit) * near / positive[rows]
             gradient = pairs.mul_(share.unsqueeze(1) + share)

@@ -1,4 +1,4 @@
-"""H2GCN (Zhu et al., 2020): a node's own row, its neighbours and their neighbours are kept apart."""
+"""H2GCN (Zhu et al., 2020): own row, neighbours and two-hop neighbours as separate inputs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class H2GCN(NodeModel):
         nn.init.xavier_uniform_(self.last.weight)
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         near = normalized(edge_index, edge_weight, rows.shape[0], loops=False)
         far = two_hops(edge_index, edge_weight, rows.shape[0])
         seen = [F.relu(self.first(rows))]
@@ -75,7 +75,7 @@ class H2GCN(NodeModel):
 
 
 def two_hops(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> Messages:
-    """The normalised pairs two steps apart, :math:`A_2`; found once for edges whose weights are fixed."""
+    """Return the normalised pairs two steps apart, :math:`A_2`; cached for edges with fixed weights."""
 
     def build() -> Messages:
         return normalized(*two_hop_pairs(edge_index, edge_weight, num_nodes), num_nodes, loops=False)

@@ -14,7 +14,7 @@ from gssc.models.dropout import drop_entries
 class InputMap(nn.Module):
     """Dropout of feature values, then a linear map without bias, for dense and sparse rows alike.
 
-    Averaging over neighbours commutes with it, so the narrow result is spread and not the wide rows.
+    It commutes with averaging over neighbours, so that the narrow output is averaged rather than the wide rows.
 
     Args:
         inputs: number of features.
@@ -28,12 +28,12 @@ class InputMap(nn.Module):
         self.dropout = dropout
 
     def forward(self, rows: Rows) -> Tensor:
-        """Rows [n, in] to [n, out]."""
+        """Map rows [n, in] to [n, out]."""
         return product(drop_entries(rows, self.dropout, self.training), self.weight)
 
 
 def decay_only(first: list[nn.Parameter], model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups of papers that put the L2 penalty on the first layer alone."""
+    """Return parameter groups with weight decay on the first layer only."""
     chosen = {id(parameter) for parameter in first}
     rest = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
     return [{"params": first, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]

@@ -1,4 +1,4 @@
-"""Label spreading (Zhou et al., 2004): labels alone, spread over edges by scikit-learn."""
+"""Label spreading (Zhou et al., 2004): labels propagated over edges by scikit-learn, without features."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gssc.models.base import Recipe
 
 
 class LabelSpreading:
-    r"""Labels move along edges until they settle; features play no part.
+    r"""Propagates labels along edges until convergence; features are not used.
 
     .. math:: F = \alpha D^{-1/2} A D^{-1/2} F + (1 - \alpha) Y
 
-    Learning with local and global consistency, 2004. :class:`sklearn.semi_supervised.LabelSpreading` does the work: its
-    ``kernel`` may be a function that gives the affinity of all samples, and here that is the graph's adjacency, sparse.
-    A node that no label reaches (it has no edges, as in cold-start, or none near it is labelled) gets the shares of the
-    classes among the training labels.
+    Learning with local and global consistency, 2004. Computed by :class:`sklearn.semi_supervised.LabelSpreading`,
+    whose ``kernel`` may be a function that returns the affinity of all samples: here the sparse adjacency. A node that
+    no label reaches (it has no edges, as in cold-start, or none near it is labelled) gets the class frequencies of
+    the training labels.
 
     Args:
-        alpha: share of what neighbours say, between 0 and 1.
-        max_iter: at most this many rounds.
+        alpha: weight of the neighbours, between 0 and 1.
+        max_iter: maximum number of iterations.
     """
 
     passes_messages: ClassVar[bool] = True
@@ -40,8 +40,8 @@ class LabelSpreading:
 
         Args:
             name: name of the model.
-            alpha: share of what neighbours say, below 1; 0 chooses one by the validation score.
-            max_iter: at most this many rounds.
+            alpha: weight of the neighbours, below 1; 0 selects one by the validation score.
+            max_iter: maximum number of iterations.
         """
 
         name: str = "label_spreading"
@@ -49,19 +49,19 @@ class LabelSpreading:
         max_iter: int = 1000
 
         def arguments(self) -> dict[str, Any]:
-            """As arguments of the class."""
+            """Return the settings as arguments of the class."""
             return {"alpha": self.alpha, "max_iter": self.max_iter}
 
     def __init__(self, alpha: float = 0.9, max_iter: int = 1000):
         self.alpha, self.max_iter = alpha, max_iter
 
     def scores(self, adjacency: sp.csr_matrix, labels: np.ndarray, num_classes: int) -> np.ndarray:
-        """Shares of the classes at every node, [N, C].
+        """Return the class shares of every node, [N, C].
 
         Args:
             adjacency: symmetric, without self-loops; its entries are the edges' weights, [N, N].
-            labels: training labels, -1 everywhere else, [N].
-            num_classes: C; classes without a training label get nothing.
+            labels: training labels, -1 for all other nodes, [N].
+            num_classes: C; classes without a training label get zero.
         """
         sklearn = require("sklearn.semi_supervised", "bench")
         ids = np.arange(len(labels)).reshape(-1, 1)
@@ -69,10 +69,10 @@ class LabelSpreading:
             kernel=lambda _, __: adjacency,
             alpha=self.alpha,
             max_iter=self.max_iter,
-            tol=1e-4 * int((labels >= 0).sum()),  # it is compared with a sum over all nodes
+            tol=1e-4 * int((labels >= 0).sum()),  # scikit-learn compares it with a sum over all nodes
         )
         with warnings.catch_warnings():
-            # Past max_iter the shares move by less than any argmax would notice.
+            # After max_iter the shares change too little to affect the argmax.
             warnings.filterwarnings("ignore", message="max_iter=", category=UserWarning)
             spreading.fit(ids, labels)
         found = np.zeros((len(labels), num_classes))

@@ -20,14 +20,15 @@ def _recipe(epochs: int) -> Recipe:
 
 
 class LinkDist(NodeModel):
-    r"""An MLP with two heads: y, a node's own label, and z, its neighbours'.
+    r"""An MLP with two heads: y predicts a node's own label, z the labels of its neighbours.
 
-    For an edge (i, j) the own label of one end should be what the other end says of its neighbours,
+    For an edge (i, j), the y of one end should match the z of the other,
 
     .. math:: \alpha (\lVert y_i - z_j \rVert^2 + \lVert y_j - z_i \rVert^2)
 
-    and a labelled end teaches both its own y and the other end's z by cross entropy, a class weighed by labelled nodes
-    over labelled ends. :math:`\alpha` is the share of ends without label. https://arxiv.org/abs/2106.08541.
+    and the label of an end supervises both its own y and the other end's z by cross entropy, with class weights of
+    labelled nodes over labelled ends. :math:`\alpha` is the share of ends without a label.
+    https://arxiv.org/abs/2106.08541.
     Predictions come from y alone (the paper's LinkDistMLP): they need no edges. The paper trains for 200 / mean degree
     epochs.
 
@@ -36,8 +37,8 @@ class LinkDist(NodeModel):
         outputs: number of classes.
         hidden: width of every hidden layer.
         dropout: share of hidden units dropped in training.
-        batch_size: directed edges a step.
-        contrast: also push the two ends of an edge away from a random node (CoLinkDist).
+        batch_size: directed edges per step.
+        contrast: whether to also contrast the two ends of an edge with a random node (CoLinkDist).
     """
 
     passes_messages = False
@@ -69,14 +70,14 @@ class LinkDist(NodeModel):
         self.middle = Layer(hidden, hidden, dropout)
         self.own, self.neighbour = Layer(hidden, outputs, dropout), Layer(hidden, outputs, dropout)
         self.outputs, self.batch_size, self.contrast = outputs, batch_size, contrast
-        self.rng = np.random.default_rng()  # draws dropout; that of the training once it begins
+        self.rng = np.random.default_rng()  # draws dropout; replaced by the generator of the training
 
     def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of the rows by the first head; the edges are not looked at."""
+        """Return the logits of the rows by the first head; edges are not used."""
         return self.own(self.middle(self.first(rows), self.rng), self.rng)
 
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The path to the first head: batch norm joins the map before it, a layer norm's scale is a map of its own."""
+        """Return the path to the first head: batch norms are folded, the scale of a layer norm is a separate map."""
         middle, own = self.middle, self.own
         return [
             folded(self.first.weight.T, self.first.bias, middle.over_batch),
@@ -87,12 +88,12 @@ class LinkDist(NodeModel):
         ]
 
     def both_heads(self, projected: Tensor) -> tuple[Tensor, Tensor]:
-        """y and z of rows that went through the first layer."""
+        """Return y and z of rows after the first layer."""
         hidden = self.middle(projected, self.rng)
         return self.own(hidden, self.rng), self.neighbour(hidden, self.rng)
 
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
-        """One loss a batch of directed edges, over all edges that are there."""
+        """Yield one loss per batch of directed edges, over all edges of non-zero weight."""
         self.rng, labels, weighed = rng, graph.labels, graph.edge_weight
         edges = (graph.edge_index if weighed is None else graph.edge_index[:, weighed > 0]).numpy()
         if edges.shape[1] < 2:  # batch norm needs two rows
@@ -119,7 +120,7 @@ class LinkDist(NodeModel):
     def edge_loss(
         self, heads: list[tuple[Tensor, Tensor]], targets: list[Tensor], weights: Tensor, alpha: float
     ) -> Tensor:
-        """Both ends teach each other; a label teaches both."""
+        """Return the loss of a batch of edges: both ends match each other, and a label supervises both."""
         (own_source, near_source), (own_target, near_target) = heads[:2]
         loss = alpha * (F.mse_loss(own_source, near_target) + F.mse_loss(own_target, near_source))
         for logits, target in (
@@ -139,7 +140,7 @@ class LinkDist(NodeModel):
         labelled_nodes: float,
         labelled_ends: float,
     ) -> Tensor:
-        """A random node's z should be neither end's y, nor its own y what an end says of its neighbours."""
+        """Return the contrastive loss: a random node's z should differ from each end's y, its y from each end's z."""
         *ends, (own, near) = heads
         apart: Tensor | float = 0.0
         taught = 2 * labelled_loss(own, targets[2])
@@ -160,14 +161,14 @@ class Layer(nn.Module):
         self.linear, self.dropout = nn.Linear(inputs, outputs), dropout
 
     def forward(self, x: Tensor, rng: np.random.Generator) -> Tensor:
-        """[n, inputs] to [n, outputs]."""
+        """Map [n, inputs] to [n, outputs]."""
         x = F.leaky_relu(self.over_row(self.over_batch(x)))
         mask = dropout_mask(x.shape, self.dropout, rng) if self.training else None
         return self.linear(x if mask is None else x * mask)
 
 
 def labelled_loss(logits: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Cross entropy over the rows whose target is known (not -1); zero if there are none."""
+    """Return the cross entropy over the rows whose target is known (not -1); zero if there are none."""
     known = targets >= 0
     if not known.any():
         return logits.sum() * 0
@@ -175,10 +176,10 @@ def labelled_loss(logits: Tensor, targets: Tensor, weights: Tensor | None = None
 
 
 def class_weights(known: Tensor, edges: np.ndarray, num_classes: int) -> Tensor:
-    """Labelled nodes over labelled ends, class by class, scaled to a mean of one; one where a class has no end.
+    """Return labelled nodes over labelled ends per class, scaled to a mean of one; one for a class without ends.
 
     Args:
-        known: training labels, -1 where there is none, [N].
+        known: training labels, -1 if unknown, [N].
         edges: directed edges, [2, P].
         num_classes: C.
     """

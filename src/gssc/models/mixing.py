@@ -1,6 +1,6 @@
-"""Rows of a batch by role: both ends of every pair, the point between them (Eq. 8), and negatives.
+"""Rows of a batch by role: both ends of every pair, the mixed point between them (Eq. 8), and negatives.
 
-Written out with gradients so that each row is written once on the way there and once on the way back.
+Gradients are hand-written so that each row is written once in the forward and once in the backward pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class _MixEnds(torch.autograd.Function):
-    """Both directions at once, with no flipped copies on the way there or back."""
+    """Mix both directions at once, without flipped copies in the forward or backward pass."""
 
     @staticmethod
     def forward(ctx: Any, ends: Tensor, beta: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ class _MixEnds(torch.autograd.Function):
 
 
 class _GatherAndMix(torch.autograd.Function):
-    """Rows of both ends, of the points between them, and of whatever else is asked for, written to one array."""
+    """Write the rows of both ends, of the mixed points, and of any negatives to one array."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, positions: Tensor, beta: Tensor) -> Tensor:
@@ -52,14 +52,14 @@ class _GatherAndMix(torch.autograd.Function):
 
 
 def write_mixed(ends: Tensor, beta: Tensor, out: Tensor) -> Tensor:
-    """(1 - beta) * end + beta * other end."""
+    """Write (1 - beta) * end + beta * other end to ``out`` and return it."""
     for near, far in ((0, 1), (1, 0)):
         torch.lerp(ends[near], ends[far], beta[near].unsqueeze(1), out=out[near])
     return out
 
 
 def add_to_ends(grad: Tensor, mixed_grad: Tensor, beta: Tensor) -> Tensor:
-    """What reaches both ends: the gradient they have, and their shares in that of the mixed points."""
+    """Return the gradient of both ends: their own, plus their shares of the gradient of the mixed points."""
     total = torch.addcmul(grad, mixed_grad, (1 - beta).unsqueeze(2))
     for near, far in ((0, 1), (1, 0)):
         total[far].addcmul_(mixed_grad[near], beta[near].unsqueeze(1))
@@ -67,26 +67,26 @@ def add_to_ends(grad: Tensor, mixed_grad: Tensor, beta: Tensor) -> Tensor:
 
 
 def gradient_of_beta(ends: Tensor, mixed_grad: Tensor) -> Tensor:
-    """A mixed point moves along (other end - end) with its beta, [2, B]."""
+    """Return the gradient of beta, [2, B]: the product of (other end - end) with that of the mixed point."""
     to_beta = torch.einsum("bf,dbf->db", ends[1] - ends[0], mixed_grad)
     to_beta[1].neg_()
     return to_beta
 
 
 def mix_ends(ends: Tensor, beta: Tensor) -> Tensor:
-    """(1 - beta) * end + beta * other end, for both ends of every pair, [2, B, width] with beta [2, B]."""
-    return _MixEnds.apply(ends.float(), beta.float())  # mixed precision gives bfloat16
+    """Return (1 - beta) * end + beta * other end for both ends of every pair, [2, B, width] with beta [2, B]."""
+    return _MixEnds.apply(ends.float(), beta.float())  # inputs are bfloat16 in mixed precision
 
 
 def gather_and_mix(rows: Tensor, positions: Tensor, beta: Tensor) -> Tensor:
-    """Rows [U, width] by role: sources, targets, the mixed point of each, and drawn negatives, [4 or 5, B, width].
+    """Return rows by role: sources, targets, the mixed point of each, and drawn negatives, [4 or 5, B, width].
 
     Args:
-        rows: one row a node.
-        positions: which of them are sources, targets and, if there are any, negatives, [2 * B or 3 * B].
-        beta: of both directions, [2, B].
+        rows: one row per node, [U, width].
+        positions: positions of sources, targets and, if there are any, negatives among the rows, [2 * B or 3 * B].
+        beta: mixing weights of both directions, [2, B].
     """
-    return _GatherAndMix.apply(rows.float(), positions, beta.float())  # mixed precision gives bfloat16
+    return _GatherAndMix.apply(rows.float(), positions, beta.float())  # inputs are bfloat16 in mixed precision
 
 
 class _Windows(torch.autograd.Function):
@@ -105,5 +105,5 @@ class _Windows(torch.autograd.Function):
 
 
 def windows(x: Tensor, stop: int, start: int) -> tuple[Tensor, Tensor]:
-    """x[:stop] and x[start:], which may overlap, with no copy now and one on the way back."""
+    """Return x[:stop] and x[start:], which may overlap, without a copy; the backward pass makes one."""
     return _Windows.apply(x, stop, start)

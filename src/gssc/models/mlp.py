@@ -1,4 +1,4 @@
-"""A plain MLP on feature rows: what the labels alone can teach, with no use of the graph."""
+"""A plain MLP on feature rows, trained on labels alone, without the graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MLP(NodeModel):
     passes_messages: ClassVar[bool] = False
     learns_from_edges: ClassVar[bool] = False
     recipe: ClassVar[Recipe] = Recipe(model={"hidden": 64, "dropout": 0.5}, lr=0.01, weight_decay=5e-4)
-    # Few labels and bags of words want more: half of the inputs dropped and a strong decay.
+    # Few labels and bags of words need more regularisation: half of the inputs dropped and a strong decay.
     _bags_of_words: ClassVar[Recipe] = Recipe(
         model={"hidden": 64, "dropout": 0.5, "input_dropout": 0.5}, lr=0.01, weight_decay=5e-3, normalize="row"
     )
@@ -48,10 +48,10 @@ class MLP(NodeModel):
         self.dropout, self.input_dropout = dropout, input_dropout
 
     def forward(self, rows: Rows, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of the rows; the edges are not looked at."""
+        """Return the logits of the rows; edges are not used."""
         hidden = F.relu(self.first(drop_entries(rows, self.input_dropout, self.training)))
         return self.second(drop(hidden, self.dropout, self.training))
 
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Its two linear maps."""
+        """Return its two linear maps."""
         return [folded(self.first.weight.T, self.first.bias), folded(self.second.weight, self.second.bias)]

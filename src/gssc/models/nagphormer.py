@@ -22,30 +22,30 @@ _positions: Recent[Tensor] = Recent(2)
 
 
 class NAGphormer(NodeModel):
-    r"""Each node is a sequence of tokens, one a hop; the encoder never mixes nodes.
+    r"""A transformer in which each node is a sequence of tokens, one per hop; the encoder never mixes nodes.
 
-    With A the symmetric-normalised adjacency with self-loops, hop k of node v is row v of :math:`A^k X`. The map from
-    features to tokens is linear and shared by all hops, so :math:`(A^k X) W = A^k (X W)`: features are projected first
-    and the narrow matrix is spread. After the encoder the hops are weighed by attention and added to the node's own
-    token. https://arxiv.org/abs/2206.04910.
+    With A the symmetrically normalised adjacency with self-loops, hop k of node v is row v of :math:`A^k X`. The map
+    from features to tokens is linear and shared by all hops, so :math:`(A^k X) W = A^k (X W)`: features are projected
+    first, and the narrow matrix is propagated. After the encoder the hops are weighted by attention and added to the
+    node's own token. https://arxiv.org/abs/2206.04910.
 
     Args:
         inputs: number of features.
         outputs: number of classes.
         hidden: width of a token.
         hops: K; there are K + 1 tokens.
-        layers: encoder layers.
-        heads: attention heads.
+        layers: number of encoder layers.
+        heads: number of attention heads.
         dropout: share dropped after attention and after the feed-forward part.
         attention_dropout: share of attention weights dropped.
         input_dropout: share of feature values dropped in training; not in the paper.
-        positions: eigenvectors of the normalised Laplacian that are added to the features, 0 for none. They are worked
-            out once an edge set, of the edges whose weight is not zero, and carry no gradient.
-        batch_size: nodes a step, in training and prediction.
+        positions: number of eigenvectors of the normalised Laplacian that are added to the features, 0 for none. They
+            are computed once per edge set, from the edges of non-zero weight, and carry no gradient.
+        batch_size: nodes per step, in training and prediction.
     """
 
-    # With 7 hops, dropout 0.1 and weight decay 1e-5, nearer the released program, validation accuracy on Cora's public
-    # split was two points lower; these were chosen there, by validation accuracy, on two seeds.
+    # With 7 hops, dropout 0.1 and weight decay 1e-5, closer to the released program, validation accuracy on the public
+    # split of Cora was two points lower; these were chosen there by validation accuracy on two seeds.
     recipe = Recipe(
         model={"hops": 10, "dropout": 0.5, "input_dropout": 0.8},
         epochs=500,
@@ -81,7 +81,7 @@ class NAGphormer(NodeModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The released program's start: small normal weights, no biases."""
+        """Initialise as in the released program: small normal weights, zero biases."""
         for layer in self.modules():
             if isinstance(layer, nn.Linear | RowLinear):
                 nn.init.normal_(layer.weight, std=0.02 / math.sqrt(len(self.encoder)))
@@ -89,22 +89,22 @@ class NAGphormer(NodeModel):
                     nn.init.zeros_(layer.bias)
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         tokens = self.tokens(rows, edge_index, edge_weight)
         return torch.cat([self.classify(part) for part in tokens.split(self.batch_size)])
 
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
-        """One loss a batch of training nodes: the encoder needs no other node's tokens."""
+        """Yield one loss per batch of training nodes; the encoder does not need the tokens of other nodes."""
         order = graph.train[torch.from_numpy(rng.permutation(len(graph.train)))]
         for nodes in order.split(self.batch_size):
             tokens = self.tokens(graph.rows, graph.edge_index, graph.edge_weight, nodes)
             yield F.cross_entropy(self.classify(tokens), graph.labels[nodes])
 
     def tokens(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None, nodes: Tensor | None = None) -> Tensor:
-        """Hops 0 to K of these nodes, or of all, [n, K + 1, hidden]."""
+        """Return the tokens of hops 0 to K of ``nodes``, by default all, [n, K + 1, hidden]."""
         messages = normalized(edge_index, edge_weight, rows.shape[0])
         kept = drop_entries(rows, self.input_dropout, self.training)
-        hop = product(kept, self.first.weight)  # the bias is every token's own: it is not spread
+        hop = product(kept, self.first.weight)  # the bias is added to every token: it is not propagated
         if self.place is not None:
             hop = hop + self.place(laplacian_positions(edge_index, edge_weight, rows.shape[0], self.positions))
         hops = []
@@ -114,7 +114,7 @@ class NAGphormer(NodeModel):
         return torch.stack(hops, dim=1) + self.first.bias
 
     def classify(self, tokens: Tensor) -> Tensor:
-        """Logits from tokens, [n, K + 1, hidden] to [n, C]."""
+        """Return logits [n, C] from tokens [n, K + 1, hidden]."""
         for layer in self.encoder:
             tokens = layer(tokens)
         own, hops = self.norm(tokens).split([1, tokens.shape[1] - 1], dim=1)
@@ -123,7 +123,7 @@ class NAGphormer(NodeModel):
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward part, each after a layer norm and beside the identity.
+    """Attention and a feed-forward part, each after a layer norm and with a residual connection.
 
     Args:
         hidden: width of a token.
@@ -141,12 +141,12 @@ class EncoderLayer(nn.Module):
         self.heads, self.dropout, self.attention_dropout = heads, dropout, attention_dropout
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """[n, K + 1, hidden] to the same."""
+        """Map tokens [n, K + 1, hidden] to tokens of the same shape."""
         tokens = tokens + self._drop(self.attend(self.before_attention(tokens)))
         return tokens + self._drop(self.narrow(F.gelu(self.widen(self.before_feed(tokens)))))
 
     def attend(self, tokens: Tensor) -> Tensor:
-        """Each node's tokens look at each other."""
+        """Return the result of attention among the tokens of each node."""
         split = self.query_key_value(tokens).unflatten(2, (3, self.heads, -1))  # [n, K + 1, 3, heads, width]
         query, key, value = split.permute(2, 0, 3, 1, 4)
         dropped = self.attention_dropout if self.training else 0.0
@@ -158,10 +158,10 @@ class EncoderLayer(nn.Module):
 
 
 def laplacian_positions(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, count: int) -> Tensor:
-    """Eigenvectors 2 to ``count + 1`` of I - D^-1/2 A D^-1/2, smallest eigenvalue first, [N, count].
+    """Return eigenvectors 2 to ``count + 1`` of I - D^-1/2 A D^-1/2, smallest eigenvalue first, [N, count].
 
     A graph with fewer eigenvectors gets zeros for the rest. The sign of each is fixed: its largest entry is positive.
-    Kept as long as the edges are the same.
+    The result is cached for the same edges.
     """
 
     def build() -> Tensor:
@@ -175,7 +175,7 @@ def laplacian_positions(edge_index: Tensor, edge_weight: Tensor | None, num_node
 
 
 def _symmetric(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> sp.csr_matrix:
-    """D^-1/2 A D^-1/2 of the edges whose weight is not zero."""
+    """Return D^-1/2 A D^-1/2 of the edges of non-zero weight."""
     weights = torch.ones(edge_index.shape[1]) if edge_weight is None else edge_weight.detach()
     source, target = edge_index[:, weights > 0].numpy()
     values = weights[weights > 0].numpy().astype(np.float64)
@@ -186,10 +186,10 @@ def _symmetric(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -
 
 
 def _top_eigenvectors(matrix: sp.csr_matrix, count: int) -> np.ndarray:
-    """Of the largest eigenvalues, which are the smallest of the Laplacian, [N, count] or fewer."""
+    """Return the eigenvectors of the largest eigenvalues (the smallest of the Laplacian), [N, count] or fewer."""
     if matrix.shape[0] <= max(2 * count, 64):
         return np.linalg.eigh(matrix.toarray())[1][:, ::-1][:, :count]
-    # Always the same, so that a run can be repeated, and without the graph's symmetries, which it could not leave.
+    # A fixed start, so that runs are reproducible, without symmetries of the graph, which the iteration would preserve.
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])
     values, vectors = eigsh(matrix, k=count, which="LA", v0=start, tol=1e-5)
     return vectors[:, np.argsort(-values, kind="stable")]

@@ -1,6 +1,6 @@
-"""Messages along weighted edges: normalised once a graph, spread by the fastest product there is on a CPU.
+"""Message passing along weighted edges, normalised once per graph and fast on a CPU.
 
-PyTorch Geometric gathers one row an edge and scatters it again. With edges sorted by target, the same sum is an
+PyTorch Geometric gathers one row per edge and scatters it again. With edges sorted by target, the same sum is an
 ``embedding_bag``: on Cora and Squirrel 8 to 100 times faster, and the rows of all edges are never held at once. The
 tests compare the results with PyTorch Geometric's layers.
 """
@@ -20,13 +20,13 @@ from gssc.models.recent import Recent
 
 
 class Routes:
-    """Edges sorted by target (and, for gradients, by source), so that what a node sums lies together.
+    """Edges sorted by target (and, for gradients, by source), so that the messages to a node are contiguous.
 
     Args:
-        source: where each message comes from, [P].
-        target: where it goes, [P].
+        source: node that sends each message, [P].
+        target: node that receives it, [P].
         num_nodes: number of nodes N.
-        heads: how many copies of these edges there are; head h of node n is then node ``n * heads + h``.
+        heads: number of copies of these edges; head h of node n is then node ``n * heads + h``.
     """
 
     def __init__(self, source: Tensor, target: Tensor, num_nodes: int, heads: int = 1):
@@ -38,29 +38,29 @@ class Routes:
         self._back: tuple[Tensor, Tensor, Tensor] | None = None
 
     def forth(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Order of the edges by target, their sources in that order, and where each target's begin, [N + 1]."""
+        """Return the order of the edges by target, their sources in that order, and offsets per target, [N + 1]."""
         return self._forth
 
     def back(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The same with the roles of source and target exchanged."""
+        """Return the same as :meth:`forth` with source and target exchanged."""
         if self._back is None:
             self._back = _sorted_by(self.source, self.target, self.num_nodes)
         return self._back
 
     def at_sources(self, x: Tensor) -> Tensor:
-        """Row of the source of every edge, [P, k]."""
+        """Return the row of the source of every edge, [P, k]."""
         return self._at(0, x)
 
     def at_targets(self, x: Tensor) -> Tensor:
-        """Row of the target of every edge, [P, k]."""
+        """Return the row of the target of every edge, [P, k]."""
         return self._at(1, x)
 
     def _at(self, end: int, x: Tensor) -> Tensor:
-        # All heads of a node lie side by side: one long row is fetched faster than several short ones.
+        # All heads of a node are contiguous: gathering one long row is faster than several short ones.
         return x.reshape(-1, self._heads * x.shape[1]).index_select(0, self._ends[end]).view(-1, x.shape[1])
 
     def total(self, weight: Tensor) -> Tensor:
-        """Sum of the weights [P] of the edges that go to each node, [N]."""
+        """Return the sum of the weights [P] of the edges to each node, [N]."""
         return weight.new_zeros(self.num_nodes).index_add(0, self.target, weight)
 
 
@@ -72,7 +72,7 @@ def _sorted_by(key: Tensor, other: Tensor, num_nodes: int) -> tuple[Tensor, Tens
 
 
 class _Spread(torch.autograd.Function):
-    """Both gradients are sums over edges again: one along the edges turned round, one a product of two rows an edge."""
+    """Weighted sum over edges. Its gradients are a sum over the reversed edges and a product of two rows per edge."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, routes: Routes) -> Tensor:
@@ -102,7 +102,7 @@ def _summed(edges: tuple[Tensor, Tensor, Tensor], weight: Tensor, x: Tensor) -> 
 
 @dataclass
 class Messages:
-    """Weighted edges that rows can be spread along: ``messages(x)`` is the product of the adjacency with x [N, k]."""
+    """Weighted edges; ``messages(x)`` is the product of the weighted adjacency with x [N, k]."""
 
     routes: Routes
     weight: Tensor
@@ -112,7 +112,7 @@ class Messages:
         return result
 
     def with_dropout(self, share: float, training: bool) -> Messages:
-        """The same with a share of the edges left out of this step, the rest scaled up."""
+        """Return the messages with a random share of the edges dropped and the rest scaled up."""
         return Messages(self.routes, drop(self.weight, share, training)) if training and share else self
 
 
@@ -121,9 +121,9 @@ _messages: Recent[Messages] = Recent()
 
 
 def routes_of(edge_index: Tensor, num_nodes: int, loops: bool, heads: int = 1) -> Routes:
-    """The routes of a graph, with one self-loop a node after the edges if ``loops``; sorted once.
+    """Return the sorted routes of a graph, cached; with ``loops``, one self-loop per node follows the edges.
 
-    With several heads the routes are those of as many copies of the graph.
+    With several heads, the routes are those of as many copies of the graph.
     """
 
     def build() -> Routes:
@@ -137,14 +137,14 @@ def routes_of(edge_index: Tensor, num_nodes: int, loops: bool, heads: int = 1) -
 
 
 def with_loop_weights(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> Tensor:
-    """Weights of all edges, ones if there are none, and of the self-loops that follow them."""
+    """Return the weights of all edges (default ones), followed by those of the self-loops."""
     if edge_weight is None:
         return torch.ones(edge_index.shape[1] + num_nodes)
     return torch.cat([edge_weight, edge_weight.new_ones(num_nodes)])
 
 
 def normalized(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, loops: bool = True) -> Messages:
-    r"""GCN's normalised adjacency :math:`D^{-1/2} (A + I) D^{-1/2}`; without ``loops``, the same of A alone."""
+    r"""Return the normalised adjacency of GCN, :math:`D^{-1/2} (A + I) D^{-1/2}`; without ``loops``, that of A."""
 
     def build() -> Messages:
         routes = routes_of(edge_index, num_nodes, loops)
@@ -156,7 +156,7 @@ def normalized(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, l
 
 
 def averaged(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> Messages:
-    """The weighted mean over neighbours; zero where there are none."""
+    """Return the messages that compute the weighted mean over neighbours; zero for a node without any."""
 
     def build() -> Messages:
         routes = routes_of(edge_index, num_nodes, False)
@@ -173,7 +173,7 @@ def _weights(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, loo
 
 
 def _power(totals: Tensor, power: float) -> Tensor:
-    # A node without edges would give an infinite power whose gradient is NaN even where it is masked afterwards.
+    # The power is infinite for a node without edges, and its gradient would be NaN even if it were masked afterwards.
     some = totals > 0
     return torch.where(some, torch.where(some, totals, 1.0) ** power, 0.0)
 

@@ -1,4 +1,4 @@
-"""A short memory for what depends on a graph alone, so that no epoch computes it again."""
+"""A small cache for values that depend on the graph only, so that they are not recomputed every epoch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Value]):
-    """What was computed for the objects met last, known by identity, while they live and are not written to.
+    """Cache of the latest results by object identity; valid while the objects are alive and unmodified.
 
     Args:
-        size: how many results are kept.
+        size: number of results kept.
     """
 
     def __init__(self, size: int = 4):
@@ -23,7 +23,7 @@ class Recent(Generic[Value]):
         self._kept: list[tuple[list[Any], tuple[Any, ...], Value]] = []
 
     def get(self, objects: tuple[Any, ...], settings: tuple[Any, ...], compute: Callable[[], Value]) -> Value:
-        """The result for these very objects and equal settings, computed if it is not there."""
+        """Return the result for the same objects and equal settings, computing it if it is not cached."""
         for marks, kept_settings, value in self._kept:
             if kept_settings == settings and len(marks) == len(objects) and all(map(_is, marks, objects)):
                 return value

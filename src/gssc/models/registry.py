@@ -1,4 +1,4 @@
-"""The models by name. A new one is one file and one line here."""
+"""Registry of the models by name. A new model is one file and one entry here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ModelEntry(NamedTuple):
-    """Where a model lives, how it is trained, what it does in one line, and where it comes from.
+    """Module and class of a model, a one-line summary, its paper, and how it is trained.
 
     ``training`` is the class that trains it, as ``module:class``; ``uses`` names other models it trains.
     """
@@ -35,7 +35,7 @@ class ModelEntry(NamedTuple):
 
     @property
     def loop(self) -> str:
-        """The module of the training."""
+        """Return the module of its training."""
         return self.training.partition(":")[0]
 
 
@@ -52,7 +52,7 @@ MODELS = {
     "gcn": ModelEntry("gcn", "GCN", "averages over neighbours, twice", "Kipf and Welling 2017, arXiv:1609.02907"),
     "gat": ModelEntry("gat", "GAT", "attends to neighbours", "Velickovic et al. 2018, arXiv:1710.10903"),
     "sage": ModelEntry(
-        "sage", "GraphSAGE", "own row beside the neighbours' mean", "Hamilton et al. 2017, arXiv:1706.02216"
+        "sage", "GraphSAGE", "own row next to the neighbours' mean", "Hamilton et al. 2017, arXiv:1706.02216"
     ),
     "sgc": ModelEntry("sgc", "SGC", "averages first, then one linear map", "Wu et al. 2019, arXiv:1902.07153"),
     "appnp": ModelEntry(
@@ -62,9 +62,9 @@ MODELS = {
         "Gasteiger et al. 2019, arXiv:1810.05997",
     ),
     "dagnn": ModelEntry(
-        "dagnn", "DAGNN", "an MLP's predictions, near and far ones weighed by node", "Liu et al. 2020, arXiv:2007.09296"
+        "dagnn", "DAGNN", "an MLP's predictions, weighted per node by distance", "Liu et al. 2020, arXiv:2007.09296"
     ),
-    "mlp": ModelEntry("mlp", "MLP", "labels and features only; the graph is never looked at", "-"),
+    "mlp": ModelEntry("mlp", "MLP", "labels and features only; the graph is not used", "-"),
     "graph_mlp": ModelEntry(
         "graph_mlp",
         "GraphMLP",
@@ -85,7 +85,7 @@ MODELS = {
         "nagphormer", "NAGphormer", "a transformer over each node's hops", "Chen et al. 2023, arXiv:2206.04910"
     ),
     "sgformer": ModelEntry(
-        "sgformer", "SGFormer", "one linear attention over all nodes beside a GCN", "Wu et al. 2023, arXiv:2306.10759"
+        "sgformer", "SGFormer", "one linear attention over all nodes, and a GCN", "Wu et al. 2023, arXiv:2306.10759"
     ),
     "h2gcn": ModelEntry(
         "h2gcn", "H2GCN", "own row, neighbours and two-hop neighbours kept apart", "Zhu et al. 2020, arXiv:2006.11468"
@@ -133,9 +133,9 @@ def model_entry(name: str) -> ModelEntry:
 
 @cache
 def model_settings(name: str) -> Any:
-    """The settings of a model as a dataclass: its name, and the arguments of its class with their defaults.
+    """Return the settings of a model as a dataclass: its name, and the arguments of its class with their defaults.
 
-    A class may bring a dataclass ``Settings`` of its own.
+    A class may define its own dataclass ``Settings``.
 
     >>> model_settings("gcn")(hidden=8).arguments()
     {'hidden': 8, 'dropout': 0.5}
@@ -153,20 +153,20 @@ def model_settings(name: str) -> Any:
 
 
 def _arguments(settings: Any) -> dict[str, Any]:
-    """The settings as arguments of the model's class."""
+    """Return the settings as arguments of the model's class."""
     return {name: value for name, value in asdict(settings).items() if name != "name"}
 
 
 def _arguments_section(kind: Any) -> str:
-    """The docstring of a model's class without the arguments that no setting gives; help texts come from it."""
+    """Return the docstring of a model's class without arguments that are not settings; the source of help texts."""
     text = inspect.cleandoc(kind.__doc__ or "")
     return re.sub(r"\n    (inputs|outputs): .*", "", text)
 
 
 def recipe_of(name: str, dataset: str, split: str) -> Recipe | None:
-    """The settings of a model's own paper for this data set and kind of split, such as ``fixed`` for ``fixed-3``.
+    """Return the settings of a model's paper for a data set and kind of split, such as ``fixed`` for ``fixed-3``.
 
-    None for a model that has no recipe.
+    None for a model without a recipe.
     """
     kind, family = model_entry(name).load(), re.sub(r"-\d+$", "", split)
     recipes: dict[str, Recipe] = getattr(kind, "recipes", {})

@@ -1,4 +1,4 @@
-"""GraphSAGE (Hamilton et al., 2017): a node's own row beside the mean of its neighbours' rows."""
+"""GraphSAGE (Hamilton et al., 2017): a node's own row next to the mean of its neighbours' rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GraphSAGE(NodeModel):
 
     .. math:: h_i = \mathrm{ReLU}\Big(W_1 x_i + W_2 \frac{\sum_j w_{ij} x_j}{\sum_j w_{ij}} + b\Big)
 
-    and a second such layer without ReLU. The mean divides by the total weight, so an edge of weight zero is none.
+    and a second such layer without ReLU. The mean divides by the total weight, so an edge of weight zero is absent.
 
     Args:
         inputs: number of features.
@@ -49,7 +49,7 @@ class GraphSAGE(NodeModel):
         self.dropout = dropout
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         mean = averaged(edge_index, edge_weight, rows.shape[0])
         own, near = self.first(rows).chunk(2, dim=1)
         hidden = F.relu(own + mean(near) + self.first_bias)

@@ -19,12 +19,12 @@ class SGC(NodeModel):
 
     .. math:: \hat A^K X W + b, \quad \hat A = D^{-1/2} (A + I) D^{-1/2}
 
-    computed as :math:`\hat A^K (X W)`, which is the same and spreads one column a class.
+    computed as :math:`\hat A^K (X W)`, which is equal and propagates only one column per class.
 
     Args:
         inputs: number of features.
         outputs: number of classes.
-        hops: rounds of averaging K.
+        hops: number of propagation steps K.
         dropout: share of feature values dropped in training.
     """
 
@@ -46,7 +46,7 @@ class SGC(NodeModel):
         self.hops = hops
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         spread = normalized(edge_index, edge_weight, rows.shape[0])
         logits: Tensor = self.linear(rows)
         for _ in range(self.hops):

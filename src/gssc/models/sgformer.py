@@ -1,4 +1,4 @@
-"""SGFormer (Wu et al., 2023, https://arxiv.org/abs/2306.10759): one attention over all nodes beside a GCN."""
+"""SGFormer (Wu et al., 2023, https://arxiv.org/abs/2306.10759): one attention over all nodes, and a GCN."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class SGFormer(NodeModel):
         inputs: number of features.
         outputs: number of classes.
         hidden: width of both branches.
-        layers: convolutions of the GCN branch.
+        layers: number of convolutions of the GCN branch.
         dropout: share of hidden units dropped in the GCN branch.
-        attention_dropout: the same in the attention branch.
+        attention_dropout: share of hidden units dropped in the attention branch.
         graph_weight: share of the GCN branch in the mix.
-        residual: mix the attention's result half and half with its input.
-        activate: a ReLU after the attention.
-        norm: layer norm in the attention branch, batch norm in the other.
-        attention_weight_decay: weight decay of the attention branch; that of the recipe if left out.
+        residual: whether to average the result of the attention with its input.
+        activate: whether a ReLU follows the attention.
+        norm: whether to use layer norm in the attention branch and batch norm in the GCN branch.
+        attention_weight_decay: weight decay of the attention branch; by default that of the recipe.
         input_dropout: share of feature values dropped in training; not in the paper.
     """
 
@@ -49,8 +49,8 @@ class SGFormer(NodeModel):
         normalize="none",
     )
     recipes: ClassVar[dict[str, Recipe]] = {
-        # The released settings have 79.6 to 80.6 on Cora's validation nodes; these, chosen there on three seeds, have
-        # 81.2 to 82.0. They do not suit CiteSeer.
+        # The released settings reach 79.6 to 80.6 on the validation nodes of Cora; these, chosen there on three seeds,
+        # reach 81.2 to 82.0. They do not suit CiteSeer.
         "cora": Recipe(
             model={"input_dropout": 0.9, "dropout": 0.8, "attention_dropout": 0.5, "attention_weight_decay": 5e-3},
             epochs=300,
@@ -128,13 +128,13 @@ class SGFormer(NodeModel):
         self.input_dropout = input_dropout
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]; attention is between all rows given."""
+        """Return the logits of every node, [N, C]; attention is between all given rows."""
         rows = drop_entries(rows, self.input_dropout, self.training)
         near = self.convolutions(rows, normalized(edge_index, edge_weight, rows.shape[0]))
         return self.last(self.graph_weight * near + (1 - self.graph_weight) * self.attention(rows))
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """The attention branch has a weight decay of its own."""
+        """Return parameter groups with a separate weight decay for the attention branch."""
         own = weight_decay if self.attention_weight_decay is None else self.attention_weight_decay
         return [
             {"params": list(self.attention.parameters()), "weight_decay": own},
@@ -153,7 +153,7 @@ class GlobalAttention(nn.Module):
         self.dropout, self.residual, self.activate = dropout, residual, activate
 
     def forward(self, rows: Rows) -> Tensor:
-        """[N, d] to [N, hidden]."""
+        """Map [N, d] to [N, hidden]."""
         value = F.dropout(F.relu(self.norms[0](self.first(rows))), self.dropout, self.training)
         mixed = attend(self.query(value), self.key(value), value)
         if self.residual:
@@ -163,7 +163,7 @@ class GlobalAttention(nn.Module):
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Every row's mix of all values, [N, hidden], never forming the [N, N] matrix of weights."""
+    """Return the attention of every row to all values, [N, hidden], without forming the [N, N] matrix of weights."""
     query, key = query / query.norm(), key / key.norm()
     share = query / len(value)
     return (value + share @ (key.T @ value)) / (1 + share @ key.sum(0)).unsqueeze(1)
@@ -183,7 +183,7 @@ class Convolutions(nn.Module):
             nn.init.xavier_uniform_(weight)
 
     def forward(self, rows: Rows, messages: Messages) -> Tensor:
-        """[N, d] to [N, hidden]."""
+        """Map [N, d] to [N, hidden]."""
         hidden = messages(product(rows, self.first)) + self.biases[0]
         for norm, weight, bias in zip(self.norms, self.rest, list(self.biases)[1:], strict=True):
             hidden = F.dropout(F.relu(norm(hidden)), self.dropout, self.training)

@@ -21,8 +21,8 @@ class SIGN(NodeModel):
     .. math:: \mathrm{PReLU}\big([X \Theta_0 \,\|\, \hat A X \Theta_1 \,\|\, \ldots
         \,\|\, \hat A^r X \Theta_r]\big) \Omega
 
-    The rows are mapped before they are averaged, which is the same; so weights of edges get a gradient, which features
-    averaged once in advance could not give.
+    The rows are mapped before they are averaged, which is equal and gives edge weights a gradient; features averaged
+    once in advance would not.
 
     Args:
         inputs: number of features.
@@ -62,11 +62,11 @@ class SIGN(NodeModel):
         self.hidden, self.hops, self.dropout = hidden, hops, dropout
 
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of every node, [N, C]."""
+        """Return the logits of every node, [N, C]."""
         spread = normalized(edge_index, edge_weight, rows.shape[0])
         travelling: Tensor = self.first(rows)
         arrived = []
-        for _ in range(self.hops):  # each round leaves one part behind
+        for _ in range(self.hops):  # each step completes one part
             stays, travelling = travelling.split([self.hidden, travelling.shape[1] - self.hidden], dim=1)
             arrived.append(stays)
             travelling = spread(travelling)

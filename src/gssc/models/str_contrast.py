@@ -24,24 +24,24 @@ class STRContrastSettings:
     """STR-Contrast, the MLP that is trained and later deployed (Sec. III-C of the paper).
 
     Args:
-        name: of the model; other models have other settings, see ``gssc train --model NAME --help``.
+        name: name of the model; other models have other settings, see ``gssc train --model NAME --help``.
         hidden: width F of every hidden layer.
         layers: number of hidden layers L; the deployed model is L + 1 matrix products.
         dropout: share of hidden units dropped in training, in steps of 1/256.
         activation: ``leaky_relu`` (released program) or ``relu`` (text).
-        norm: ``batch`` normalises hidden units over the batch, ``none`` leaves batch norm out; several processes then
-            give what one gives, see :mod:`gssc.train.distributed`.
+        norm: ``batch`` normalises hidden units over the batch; ``none`` leaves batch norm out, so that training with
+            several processes gives the same result as with one, see :mod:`gssc.train.distributed`.
         block: ``norm_first`` is batch norm, activation, dropout (released program);
             ``activation_first`` is activation, batch norm, dropout (text).
-        head_blocks: ``separate`` gives each of the two heads a last block of its own (released program),
-            ``shared`` one block before two linear heads (text).
-        mix_at: where an edge's two ends are mixed (Eq. 8): ``first`` pre-activation (released program) or
+        head_blocks: ``separate`` gives each of the two heads its own last block (released program), ``shared`` uses
+            one block before two linear heads (text).
+        mix_at: where the two ends of an edge are mixed (Eq. 8): ``first`` pre-activation (released program) or
             ``last`` hidden layer (text).
-        mix_by: what gives beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
-            shared vector on the mixed layer, both directions of an edge on their own), ``random`` (uniform), ``off``
+        mix_by: source of beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
+            shared vector on the mixed layer, separately for both directions of an edge), ``random`` (uniform), ``off``
             (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
-        mix_hidden: width of that net; 256 in the released program.
-        mix_floor: s in beta' = s + (1 - s) beta: how near the mixed point stays to the neighbour.
+        mix_hidden: width of the net of ``own_net``; 256 in the released program.
+        mix_floor: s in beta' = s + (1 - s) beta; the larger s, the closer the mixed point is to the neighbour.
     """
 
     name: Literal["str_contrast"] = "str_contrast"
@@ -60,21 +60,21 @@ class STRContrastSettings:
 
 @dataclass
 class PairLogits:
-    """What the losses need of a batch of B pairs with C classes."""
+    """Logits that the losses need, for a batch of B pairs with C classes."""
 
     endpoints: Tensor  # y of source and target, [2, B, C]
     mixed: Tensor  # z of the points i->j and j->i, [2, B, C]
-    negatives: Tensor | None  # z of one non-neighbour a pair, [B, C]
+    negatives: Tensor | None  # z of one non-neighbour per pair, [B, C]
 
     def float(self) -> PairLogits:
-        """The same in single precision."""
+        """Return the logits in single precision."""
         return PairLogits(
             self.endpoints.float(), self.mixed.float(), None if self.negatives is None else self.negatives.float()
         )
 
 
 class MixNet(nn.Module):
-    """beta of the released program: a net of its own on the features (linear, batch norm, vector)."""
+    """The net of the released program that computes beta from the features (linear, batch norm, vector)."""
 
     def __init__(self, inputs: int, width: int, norm: bool = True):
         super().__init__()
@@ -98,19 +98,19 @@ class MixNet(nn.Module):
 class STRContrast(nn.Module):
     r"""The structural self-contrasting network of GSSC.
 
-    An MLP with two heads. Head f gives y, the prediction; head g gives z, the side that neighbours and negatives are
-    compared on. Between the two ends of an edge lies a mixed point (Eq. 8)
+    An MLP with two heads. Head f gives y, the prediction; head g gives z, on which neighbours and negatives are
+    compared. The two ends of an edge are mixed to a point between them (Eq. 8)
 
     .. math:: g_{i \to j} = g(\beta h_j + (1 - \beta) h_i), \quad \beta = \mathrm{sigmoid}(a^T [h_i \| h_j])
 
-    Training compares the pairs of an :class:`~gssc.train.batches.EdgeBatch`; prediction needs a feature row and nothing
-    else. As in any torch module, ``train()`` and ``eval()`` decide about batch statistics and dropout.
+    Training compares the pairs of an :class:`~gssc.train.batches.EdgeBatch`; prediction needs a feature row
+    only. As in any torch module, ``train()`` and ``eval()`` switch batch statistics and dropout.
 
     Args:
         inputs: number of features d.
         outputs: number of classes (or binary tasks) C.
         config: see :class:`STRContrastSettings`.
-        rng: draws dropout masks and random betas on a CPU; a fresh one if left out.
+        rng: draws dropout masks and random betas on a CPU; by default a new one.
         plain: compute everything with ordinary torch, as on devices other than a CPU.
     """
 
@@ -148,14 +148,14 @@ class STRContrast(nn.Module):
         return f"STRContrast({' -> '.join(map(str, widths))})"
 
     def parameter_groups(self, mix_lr: float) -> list[dict[str, Any]]:
-        """For the optimiser: what gives beta learns at a rate of its own, after the rest."""
+        """Return the parameter groups of the optimiser: first the rest, then those of beta, with their own rate."""
         mixing = [name for name, _ in self.named_parameters() if name.startswith("mix")]
         named = dict(self.named_parameters())
         groups: list[dict[str, Any]] = [{"params": [named[name] for name in named if name not in mixing]}]
         return groups + ([{"params": [named[name] for name in mixing], "lr": mix_lr}] if mixing else [])
 
     def forward(self, rows: Rows) -> Tensor:
-        """y of feature rows with no graph in sight, [n, C]."""
+        """Return y of feature rows, without a graph, [n, C]."""
         hidden = self.first(rows).unsqueeze(0)
         for block, linear in zip(self.blocks, self.linears, strict=True):
             hidden = linear(block(hidden, tracked=1))
@@ -163,7 +163,7 @@ class STRContrast(nn.Module):
         return scores(self.predict_head, hidden)[0] if self.training else self.predict_head(hidden)[0]
 
     def compare(self, batch: EdgeBatch) -> PairLogits:
-        """y and z of everything a batch of pairs compares; rows stand by role, see :func:`gather_and_mix`."""
+        """Return y and z of everything a batch of pairs compares; for the order of rows see :func:`gather_and_mix`."""
         roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
         rows, positions = self.first(batch.rows), torch.cat(roles)
         mix_first, one_block = self.config.mix_at == "first", self.config.head_blocks == "shared"
@@ -178,14 +178,14 @@ class STRContrast(nn.Module):
             hidden = self.predict_block(hidden, tracked=2) if one_block else hidden
             ends, drawn = hidden.split([2, len(roles) - 2])
             hidden = torch.cat([ends, mix_ends(ends, self._beta(ends, batch)), drawn])
-        # In-batch negatives are the targets, which stand right before the mixed points.
+        # In-batch negatives are the targets, which come right before the mixed points.
         ends, sides = windows(hidden, 2, 1 if batch.negatives_in_batch else 2)
         if mix_first or not one_block:
             ends, sides = self.predict_block(ends, tracked=2), self.contrast_block(sides)
         return pair_logits(scores(self.predict_head, ends), scores(self.contrast_head, sides), batch)
 
     def _beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None = None) -> Tensor:
-        """beta' of Eq. 8 in both directions, [2, B]; ``ends`` tells which rows are ends, if they are not all."""
+        """Return beta' of Eq. 8 in both directions, [2, B]; ``ends`` are the positions of the ends, default all."""
         floor = self.config.mix_floor
         return floor + (1 - floor) * self._free_beta(rows, batch, ends)
 
@@ -202,9 +202,9 @@ class STRContrast(nn.Module):
 
     @torch.no_grad()
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The prediction path as plain (weight [out, in], bias) pairs with every batch norm folded in.
+        """Return the prediction path as plain (weight [out, in], bias) pairs with every batch norm folded in.
 
-        A norm right after a linear map joins that map; a norm after the activation joins the map that follows.
+        A norm right after a linear map is folded into that map; a norm after the activation into the next map.
         """
         maps = [(self.first.weight.T, self.first.bias)]
         maps += [(linear.weight, linear.bias) for linear in (*self.linears, self.predict_head)]
@@ -220,19 +220,19 @@ class STRContrast(nn.Module):
 
 
 def scores(head: nn.Linear, hidden: Tensor) -> Tensor:
-    """What a head gives for rows by role, [roles, n, C]: its product taken the other way round, which is faster.
+    """Return the output of a head for rows by role, [roles, n, C], computed as a transposed product.
 
-    A product with few columns takes nearly twice the time of one with few rows.
+    A product with few columns takes nearly twice as long as one with few rows.
     """
     flat = torch.addmm(head.bias.unsqueeze(1), head.weight, hidden.flatten(0, 1).T)  # [C, roles * n]
     return flat.T.unflatten(0, hidden.shape[:2])
 
 
 def pair_logits(endpoint_logits: Tensor, side_logits: Tensor, batch: EdgeBatch) -> PairLogits:
-    """Sort the z of mixed points and negatives, [2 or 3, B, C], to where the losses expect them."""
+    """Return y and the z of mixed points and negatives, [2 or 3, B, C], in the form the losses expect."""
     if len(side_logits) == 2:
         return PairLogits(endpoint_logits, side_logits, None)
     if not batch.negatives_in_batch:
         return PairLogits(endpoint_logits, side_logits[:2], side_logits[2])
-    # Pairs come in random order, so the target of the next one is a random one.
+    # Pairs come in random order, so the target of another pair is a random node.
     return PairLogits(endpoint_logits, side_logits[1:], side_logits[0].roll(1, 0))

@@ -25,8 +25,8 @@ class GsscSettings:
     Args:
         name: name of the model.
         hidden: width of every hidden layer.
-        layers: number of hidden layers; 0 decides by the data: one for wide rows, two for narrow ones.
-        steps: gradient steps of each student; 0 decides by the data.
+        layers: number of hidden layers; 0 chooses by the data: one for wide rows, two for narrow ones.
+        steps: gradient steps per student; 0 chooses by the data.
     """
 
     name: str = "gssc"
@@ -37,7 +37,7 @@ class GsscSettings:
 
 @dataclass(frozen=True)
 class StudentSettings:
-    """How a student is built and trained.
+    """Architecture and training settings of a student.
 
     Args:
         hidden: width of every hidden layer.
@@ -45,9 +45,9 @@ class StudentSettings:
         batch_norm: whether batch norm follows every hidden linear map.
         input_dropout: share of feature values dropped in training.
         dropout: share of hidden units dropped in training.
-        lr: learning rate, falling to a hundredth.
+        lr: initial learning rate, which decays to a hundredth.
         weight_decay: L2 penalty.
-        steps: gradient steps in all.
+        steps: total number of gradient steps.
     """
 
     hidden: int = 256
@@ -61,13 +61,13 @@ class StudentSettings:
 
 
 class Student(nn.Module):
-    """Linear, (batch norm,) leaky ReLU, dropout for each hidden layer, then a linear map to the classes.
+    """MLP: linear, (batch norm,) leaky ReLU and dropout per hidden layer, then a linear map to the classes.
 
     Args:
         inputs: number of features.
         outputs: number of classes.
-        settings: how it is built.
-        input_scale: rows are multiplied by it first.
+        settings: its architecture.
+        input_scale: factor that rows are multiplied by first.
     """
 
     Settings = GsscSettings
@@ -87,7 +87,7 @@ class Student(nn.Module):
         self.linears.append(nn.Linear(width, outputs))
 
     def forward(self, rows: Rows) -> Tensor:
-        """Logits of feature rows, [n, C]."""
+        """Return the logits of feature rows, [n, C]."""
         rows = dropped(rows, self.settings.input_dropout) if self.training else rows
         hidden = product(rows, self.first.weight * self.input_scale, self.first.bias)
         for norm, linear in zip(self.norms, self.linears, strict=True):
@@ -97,7 +97,7 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The student as (weight [out, in], bias) pairs with batch norm folded in."""
+        """Return the student as (weight [out, in], bias) pairs with batch norm folded in."""
         maps: list[tuple[Tensor, Tensor]] = [(self.first.weight.T * self.input_scale, self.first.bias)]
         maps += [(linear.weight, linear.bias) for linear in self.linears]  # type: ignore[misc]
         return [folded(*pair, norm) for pair, norm in zip(maps, [*self.norms, None], strict=True)]
@@ -105,14 +105,14 @@ class Student(nn.Module):
 
 @torch.no_grad()
 def all_logits(model: Student, rows: Any) -> np.ndarray:
-    """Logits of scaled rows in evaluation mode, a block at a time, [n, C]."""
+    """Return the logits of scaled rows in evaluation mode, computed in blocks, [n, C]."""
     model.eval()
     starts = range(0, rows.shape[0], ROWS_AT_A_TIME)
     return torch.cat([model(as_rows(rows[start : start + ROWS_AT_A_TIME])) for start in starts]).numpy()
 
 
 def dropped(rows: Rows, share: float) -> Rows:
-    """Rows with a share of their values set to zero and the others scaled up."""
+    """Return rows with a share of their values set to zero and the others scaled up."""
     if share == 0:
         return rows
     if isinstance(rows, Tensor):
@@ -123,5 +123,5 @@ def dropped(rows: Rows, share: float) -> Rows:
 
 
 def as_rows(rows: Any) -> Rows:
-    """A dense array or CSR matrix as the rows that modules take."""
+    """Return a dense array or CSR matrix as the rows that modules accept."""
     return SparseRows(rows) if sp.issparse(rows) else torch.from_numpy(rows)

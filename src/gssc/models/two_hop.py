@@ -1,4 +1,4 @@
-"""Pairs of nodes exactly two steps apart, for models that look past the neighbours."""
+"""Pairs of nodes exactly two steps apart, for models that use two-hop neighbours."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 
 from gssc.errors import GsscError
 
-MOST_PATHS = 300_000_000  # at worst one pair each, some 10 GB; Squirrel has 16 million paths
+MOST_PATHS = 300_000_000  # at worst one pair per path, about 10 GB; Squirrel has 16 million paths
 
 
 def two_hop_pairs(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Pairs at distance two in both directions, [2, Q], and their weights, [Q].
+    """Return the pairs at distance two in both directions, [2, Q], and their weights, [Q].
 
-    The weight of a pair is the mean, over its two-step paths, of the product of the two edges' weights: one where all
-    edges weigh one. Edges of weight zero lead nowhere and do not make their ends neighbours.
+    The weight of a pair is the mean, over its two-step paths, of the product of the two edge weights: one if all
+    weights are one. Edges of weight zero are treated as absent.
     """
     present = slice(None) if edge_weight is None else edge_weight.detach() > 0
     source, target = (end[present].numpy().copy() for end in edge_index)
@@ -27,7 +27,7 @@ def two_hop_pairs(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
     if count > MOST_PATHS:
         raise GsscError(
             f"the graph has {count:,} paths of two steps, and pairs two steps apart are kept in memory: at most "
-            f"{MOST_PATHS:,} are allowed; use a model that looks at neighbours only, or drop edges of its busiest nodes"
+            f"{MOST_PATHS:,} are allowed; use a model of direct neighbours only, or drop edges of the largest hubs"
         )
     paths = steps @ steps
     paths = sp.csr_matrix(paths - paths.multiply(steps))
@@ -42,7 +42,7 @@ def two_hop_pairs(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
 
 
 class _MeanPath(torch.autograd.Function):
-    """Mean weight of the paths of each pair; two sparse products there, two back."""
+    """Mean weight of the paths of each pair; two sparse products in each of the forward and backward passes."""
 
     @staticmethod
     def forward(
@@ -59,6 +59,6 @@ class _MeanPath(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         paths, weighted = ctx.paths, ctx.weighted
         shared = sp.csr_matrix((grad.numpy() / paths.data, paths.indices, paths.indptr), paths.shape)
-        both = shared @ weighted.T + weighted.T @ shared  # a step may be the second of a path or the first
+        both = shared @ weighted.T + weighted.T @ shared  # an edge may be the first or the second step of a path
         to_weight = np.asarray(both.tocsr()[ctx.ends]).reshape(-1)
         return torch.from_numpy(to_weight).to(grad.dtype), None, None, None, None

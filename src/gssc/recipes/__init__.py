@@ -1,7 +1,7 @@
-"""One YAML file per published result: data set, settings, expected value; and the two presets.
+"""Recipes, one YAML file per published result (data set, settings, expected value), and the two presets.
 
-``gssc train cora --model str_contrast`` uses ``cora.yaml``. A recipe names what was measured with it and what the paper
-reports, so that a test can check the file and a person can see what to expect.
+``gssc train cora --model str_contrast`` uses ``cora.yaml``. A recipe contains the value measured with it and the value
+in the paper, so that a test can check the file and a reader can see what to expect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PRESETS = ("default", "paper", "reference")
 
 
 def preset_settings(name: str) -> Settings:
-    """Settings of a preset: ``default``, ``paper`` (the text), ``reference`` (the released program)."""
+    """Return the settings of a preset: ``default``, ``paper`` (the text), ``reference`` (the released program)."""
     if name not in PRESETS:
         raise GsscError(f"unknown preset {name!r}; {nearest(name, PRESETS)}")
     return {} if name == "default" else _shipped_yaml(f"preset-{name}.yaml")["settings"]
@@ -28,22 +28,22 @@ def preset_settings(name: str) -> Settings:
 
 @lru_cache
 def recipe_names() -> tuple[str, ...]:
-    """Data sets that have a recipe."""
+    """Return the names of all recipes."""
     names = (Path(item.name) for item in files("gssc.recipes").iterdir())
     return tuple(sorted(n.stem for n in names if n.suffix == ".yaml" and not n.stem.startswith("preset-")))
 
 
 def recipe_name(dataset: str | None, split: str | None = None) -> str | None:
-    """Its recipe: that of this kind of split if there is one (``actor-fixed``), else the data set's own, else none."""
+    """Return the name of the recipe for this kind of split (``actor-fixed``), else for the data set, else None."""
     family = re.sub(r"-\d+$", "", split or "")
     return next((name for name in (f"{dataset}-{family}", dataset) if name in recipe_names()), None)
 
 
 def recipe_settings(dataset: str | None, split: str | None = None, model: str = PAIR_MODEL) -> Settings:
-    """The best known settings of a model for a data set, shipped with the package.
+    """Return the best known settings of a model for a data set, shipped with the package.
 
-    For training on pairs they come from the recipe files, and there are none for data sets without one. For models it
-    is compared with they come from the model's class, if that has any.
+    For training on pairs they come from the recipe files and are empty for data sets without a recipe. For rival models
+    they come from the model's class, if it has any.
     """
     if model != PAIR_MODEL:
         return _rival_settings(dataset, split, model)
@@ -61,21 +61,21 @@ def _rival_settings(dataset: str | None, split: str | None, model: str) -> Setti
 
 
 def recipe(dataset: str, split: str | None = None, model: str = DEFAULT_MODEL) -> RunConfig:
-    """The settings that ``gssc train DATASET --model MODEL`` uses."""
+    """Return the settings that ``gssc train DATASET --model MODEL`` uses."""
     return config_for(model, dataset, split, {"data": {"dataset": dataset, "split": split}})
 
 
 def config_for(model: str, dataset: str | None, split: str | None, *typed: Settings) -> RunConfig:
-    """The settings of a model on a data set: its recipe, under what was typed.
+    """Return the settings of a model on a data set: its recipe, overridden by what the user typed.
 
-    Where another sparsifier is named than that of the recipe, of the recipe's sparsifier settings only those stay that
-    the other one has, too.
+    If the user names a sparsifier other than the recipe's, only those sparsifier settings of the recipe are used that
+    the other sparsifier has too.
     """
     return parse_config(suited(recipe_settings(dataset, split, model), *typed), *typed)
 
 
 def suited(settings: Settings, *typed: Settings) -> Settings:
-    """Settings of a recipe or preset without those of its sparsifier that the sparsifier of later layers lacks."""
+    """Return the settings of a recipe or preset without sparsifier settings that the sparsifier typed later lacks."""
     name = merged_settings(*typed).get("sparsifier", {}).get("name")
     if name is None or "sparsifier" not in settings:
         return settings
@@ -85,7 +85,7 @@ def suited(settings: Settings, *typed: Settings) -> Settings:
 
 
 def recipe_file(dataset: str) -> Settings:
-    """The whole recipe of a data set: settings, what was measured, what the paper reports."""
+    """Return the whole recipe of a data set: settings, measured value, value reported in the paper."""
     return _shipped_yaml(f"{dataset}.yaml")
 
 

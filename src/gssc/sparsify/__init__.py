@@ -1,1 +1,1 @@
-"""Which edges to trust: one sparsifier a file."""
+"""Sparsifiers, which decide the edges to train on: one sparsifier per file."""

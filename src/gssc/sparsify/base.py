@@ -1,4 +1,4 @@
-"""Sparsifier: which edges to trust. One interface, so that any of them runs under any model."""
+"""Sparsifier: the common interface of the sparsifiers, so that each can be combined with any model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SparsifierSettings:
     """The sparsifier, which decides the edges to train on.
 
     Args:
-        name: of the sparsifier, see ``gssc bench --list``; ``none`` keeps every edge (the ablation).
+        name: name of the sparsifier, see ``gssc bench --list``; ``none`` keeps every edge (the ablation).
     """
 
     name: str = "none"
@@ -29,14 +29,14 @@ class SparsifierSettings:
 
 @dataclass
 class LearnedSettings(SparsifierSettings):
-    """What every sparsifier that learns has.
+    """Settings common to all learned sparsifiers.
 
     Args:
-        objective: what trains it under a model that never looks at edges: ``ratio`` (released program: mean weight of
-            disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14, the
-            counter-example that empties the graph).
-        lr: its learning rate.
-        weight_decay: its weight decay.
+        objective: training objective of the sparsifier if the model does not use edges: ``ratio`` (released program:
+            mean weight of disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14,
+            the counter-example that empties the graph).
+        lr: learning rate of the sparsifier.
+        weight_decay: weight decay of the sparsifier.
     """
 
     objective: Literal["ratio", "share", "masked_smoothness"] = "ratio"
@@ -45,24 +45,24 @@ class LearnedSettings(SparsifierSettings):
 
 
 class Sparsifier(nn.Module):
-    """Weighs the undirected edges of one graph.
+    """Assigns weights to the undirected edges of one graph.
 
-    A subclass brings its settings as a dataclass and declares how it can be trained. ``loss``: its weights enter
-    message passing with gradient, and it follows the classifier's loss. ``validation``: the same, on labels the
-    classifier is not trained on. ``homophily``: it follows the homophily objective (Eq. 16) under a model that never
-    looks at edges. Nothing: it has nothing to learn.
+    A subclass defines its settings as a dataclass and declares how it can be trained. ``loss``: its weights enter
+    message passing with gradient, and it minimises the classifier's loss. ``validation``: the same, on labels the
+    classifier is not trained on. ``homophily``: it optimises the homophily objective (Eq. 16) under a model that does
+    not use edges. Empty: it has nothing to learn.
 
     Args:
         rows: feature rows of all nodes.
         edges: undirected edges, each once, [2, E].
         config: its settings, of the class :attr:`Settings`.
-        rng: for what is drawn once, at the start.
+        rng: for random choices at construction.
 
     Attributes:
-        any_device: whether it learns on devices other than a CPU, too.
-        reads_features: whether it looks at feature rows, which may lie on disk.
-        edges: the edges it weighs, [2, E']: those given, without the ones it ruled out and with those it proposes. They
-            stay the same from construction on.
+        any_device: whether it can learn on devices other than a CPU.
+        reads_features: whether it reads feature rows, which may be on disk.
+        edges: the edges it assigns weights to, [2, E']: those given, without those it removed and with those it
+            proposes. They do not change after construction.
     """
 
     Settings: ClassVar[type[SparsifierSettings]] = SparsifierSettings
@@ -76,45 +76,45 @@ class Sparsifier(nn.Module):
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of the graph it was made for."""
+        """Number of nodes of the graph it was made for."""
         return self.rows.shape[0]
 
     @property
     def given(self) -> int:
-        """How many of :attr:`edges`, from the front, are edges of the graph; those after them it proposed itself."""
+        """Number of leading :attr:`edges` that are edges of the graph; the sparsifier proposed the others."""
         return self.edges.shape[1]
 
     @property
     def trains(self) -> bool:
-        """Whether there is anything to learn."""
+        """Whether it has parameters to learn."""
         return bool(self.trained_by)
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """Weights for one epoch of training, [E']: ones and zeros, with the gradient of what they were drawn from."""
+        """Return edge weights for one training epoch, [E']: ones and zeros, with the gradient of their distribution."""
         return torch.ones(self.edges.shape[1])
 
     def sample_pairs(self, rng: np.random.Generator) -> Tensor:
-        """The same for both directions of every edge, first all (i, j), then all (j, i), [2E']."""
+        """Return weights for both directions of every edge, first all (i, j), then all (j, i), [2E']."""
         return self.sample(rng).repeat(2)
 
     def own_loss(self) -> Tensor | None:
-        """What it asks of itself, beside the objective that trains it."""
+        """Return its own loss, which is added to the training objective, or None."""
         return None
 
     def pretrain(self, optimizer: torch.optim.Optimizer | None) -> None:
-        """What it learns before the classifier's first step; the optimiser goes on afterwards."""
+        """Train the sparsifier before the classifier's first step; training continues with the same optimiser."""
 
     def keep_probability(self) -> Tensor:
-        """How far each of :attr:`edges` is trusted, from 0 to 1, without chance, [E']."""
+        """Return the keep probability of each of :attr:`edges`, from 0 to 1, without sampling, [E']."""
         return torch.ones(self.edges.shape[1])
 
     @torch.no_grad()
     def settle(self, rows: Rows, edges: Tensor, seen_nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Edges and weights that prediction uses, on the graph it was made for or a larger one with unseen nodes.
+        """Return the edges and weights for prediction, on the training graph or a larger one with unseen nodes.
 
         Args:
             rows: feature rows of all nodes of that graph.
             edges: its undirected edges, [2, E].
-            seen_nodes: what each node of the training graph is called there.
+            seen_nodes: number of each node of the training graph in that graph.
         """
         return edges, torch.ones(edges.shape[1])

@@ -1,4 +1,4 @@
-"""DropEdge: random edges are left out, others every epoch."""
+"""DropEdge: a different random sample of the edges every epoch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DropEdgeSettings(ShareSettings):
 
     Args:
         name: name of the sparsifier.
-        keep: share of the edges that it keeps.
+        keep: share of the edges kept.
     """
 
     name: str = "drop_edge"
@@ -28,18 +28,18 @@ class DropEdge(Sparsifier):
     """A fresh uniform sample of the edges, without replacement, every epoch; prediction uses every edge.
 
     `Rong et al. 2020 <https://arxiv.org/abs/1907.10903>`_. The sample holds the share ``keep`` of the undirected edges;
-    both directions of an edge come and go together.
+    both directions of an edge are kept or dropped together.
     """
 
     Settings = DropEdgeSettings
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """One for the edges of this epoch."""
+        """Return weight one for the edges of this epoch, zero for the others."""
         count = self.edges.shape[1]
         weights = torch.zeros(count)
         weights[torch.from_numpy(rng.permutation(count)[: budget(count, self.config.keep)])] = 1.0
         return weights
 
     def keep_probability(self) -> Tensor:
-        """The same for every edge."""
+        """Return the same probability for every edge."""
         return torch.full((self.edges.shape[1],), self.config.keep)

@@ -1,4 +1,4 @@
-"""Undirected edges as sets: where an edge stands among others, whichever way round it is written."""
+"""Undirected edges as sets: look up edges in either direction, and draw non-edges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def positions(wanted: Tensor, among: Tensor) -> Tensor:
-    """Where each edge of ``wanted`` [2, W] stands in ``among`` [2, E], or -1 where it does not, [W]."""
+    """Return the position of each edge of ``wanted`` [2, W] in ``among`` [2, E], -1 if it is not there, [W]."""
     if wanted.shape[1] == 0 or among.shape[1] == 0:
         return torch.full((wanted.shape[1],), -1)
     nodes = int(max(wanted.max(), among.max())) + 1
@@ -19,7 +19,7 @@ def positions(wanted: Tensor, among: Tensor) -> Tensor:
 
 
 def draw_non_edges(edges: Tensor, nodes: int, count: int, rng: np.random.Generator) -> Tensor:
-    """Uniform pairs of nodes that are no edges, from ``count`` draws; those that hit an edge are left out."""
+    """Return uniformly drawn node pairs without an edge, from ``count`` draws; draws that hit an edge are dropped."""
     drawn = torch.from_numpy(rng.integers(0, nodes, (2, count)))
     return drawn[:, (drawn[0] != drawn[1]) & (positions(drawn, edges) < 0)]
 

@@ -1,4 +1,4 @@
-"""Evidence: edges are kept by how much they look like edges and not like random pairs, judged without the edge."""
+"""Evidence: keeps edges by the probability that they are not random pairs, estimated without the edge itself."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gssc.trust.edges import edge_trust
 
 @dataclass
 class EvidenceSettings(SparsifierSettings):
-    """Settings of the sparsifier evidence; it has none but its name."""
+    """Settings of the evidence sparsifier: only its name."""
 
     name: str = "evidence"
 
 
 class Evidence(Sparsifier):
-    """Keeps each edge with the probability of :func:`gssc.trust.edges.edge_trust`, drawn afresh every epoch.
+    """Keeps each edge with the probability of :func:`gssc.trust.edges.edge_trust`, redrawn every epoch.
 
-    No labels and nothing to learn: features and common neighbours of the two ends are compared with those of random
-    pairs of nodes. Prediction keeps the edges that are more likely right than wrong.
+    It uses no labels and has nothing to learn: features and common neighbours of the two ends are compared with those
+    of random pairs of nodes. Prediction keeps the edges with a probability above one half.
     """
 
     Settings = EvidenceSettings
@@ -37,20 +37,20 @@ class Evidence(Sparsifier):
         self.keep = evidence_of(rows, edges)
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """One for the edges of this epoch."""
+        """Return weight one for the edges of this epoch, zero for the others."""
         return self._drawn(self.keep, rng)
 
     def sample_pairs(self, rng: np.random.Generator) -> Tensor:
-        """One for the pairs of this epoch, the two directions of an edge drawn on their own."""
+        """Return weight one for the pairs of this epoch; the two directions of an edge are drawn independently."""
         return self._drawn(self.keep.repeat(2), rng)
 
     def keep_probability(self) -> Tensor:
-        """The probability that each edge is no random pair, [E]."""
+        """Return the probability that each edge is not a random pair, [E]."""
         return self.keep
 
     @torch.no_grad()
     def settle(self, rows: Rows, edges: Tensor, seen_nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """The edges that are more likely right than wrong."""
+        """Return the edges with a keep probability above one half."""
         keep = self.keep if rows is self.rows else evidence_of(rows, edges)
         kept = edges[:, keep > 0.5]
         return kept, torch.ones(kept.shape[1])
@@ -60,6 +60,6 @@ class Evidence(Sparsifier):
 
 
 def evidence_of(rows: Rows, edges: Tensor) -> Tensor:
-    """Keep probability of each edge between these rows, [E]."""
+    """Return the keep probability of each edge between these rows, [E]."""
     features = rows.matrix if isinstance(rows, SparseRows) else rows.numpy()
     return torch.from_numpy(edge_trust(Graph(features, edges.numpy())).keep)

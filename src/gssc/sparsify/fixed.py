@@ -1,4 +1,4 @@
-"""What sparsifiers that choose their edges once have in common."""
+"""Base class and settings of sparsifiers that choose their edges once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ShareSettings(SparsifierSettings):
     """Settings of a sparsifier that keeps a share of the edges.
 
     Args:
-        keep: share of the edges that it keeps.
+        keep: share of the edges kept.
     """
 
     keep: float = setting(0.8, low=0.01, high=1)
@@ -28,8 +28,7 @@ class ShareSettings(SparsifierSettings):
 class FixedSubset(Sparsifier):
     """Keeps the share ``keep`` of the edges, chosen once by :meth:`choose` from the graph alone, all with weight one.
 
-    Prediction uses the same edges. Edges of a larger graph that training did not see are all kept: nothing was said
-    against them.
+    Prediction uses the same edges. Edges of a larger graph that were not in the training graph are all kept.
     """
 
     def __init__(self, rows: Rows, edges: Tensor, config: ShareSettings, rng: np.random.Generator):
@@ -40,16 +39,16 @@ class FixedSubset(Sparsifier):
         self.edges, self.dropped = edges[:, kept], edges[:, ~kept]
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Positions of the ``count`` edges that stay."""
+        """Return the positions of the ``count`` edges to keep."""
         raise NotImplementedError
 
     @torch.no_grad()
     def settle(self, rows: Rows, edges: Tensor, seen_nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Every edge but those that were not chosen."""
+        """Return all edges except those of the training graph that were not chosen."""
         kept = edges[:, positions(edges, seen_nodes[self.dropped]) < 0]
         return kept, torch.ones(kept.shape[1])
 
 
 def budget(count: int, share: float) -> int:
-    """How many of ``count`` edges a share is; at least one, if there is any."""
+    """Return the number of edges in a share of ``count`` edges; at least one, if there are any."""
     return min(count, max(1, round(share * count)))

@@ -1,4 +1,4 @@
-"""GAUG: an edge predictor removes edges and proposes new ones."""
+"""GAUG: a learned edge predictor that removes edges and proposes new ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gssc.sparsify.base import LearnedSettings, Sparsifier
 from gssc.sparsify.edge_sets import draw_non_edges
 from gssc.sparsify.relaxed import edge_dots, sample_edges
 
-BLOCK = 512  # nodes whose scores with all others are held at once
-NAMED = 4  # how many times more partners a node may name than it would have if all had the same number
+BLOCK = 512  # nodes whose scores with all others are held in memory at once
+NAMED = 4  # most partners a node may propose, as a multiple of the mean
 
 
 @dataclass
@@ -27,11 +27,11 @@ class GAUGSettings(LearnedSettings):
 
     Args:
         hidden: twice the width of its encoder.
-        temperature: of the relaxed sample.
-        proposals: new edges that it proposes, as a share of those given.
+        temperature: temperature of the relaxed sample.
+        proposals: number of proposed edges, as a share of the given ones.
         predicted: share of the edge predictor in the mix with the observed edge, the alpha of its paper.
         predictor_weight: weight of the edge predictor's own loss, the beta of its paper.
-        pretrain_epochs: steps before anything else, which teach it to tell edges from pairs that are none.
+        pretrain_epochs: initial steps that train it to tell edges from non-edges.
     """
 
     name: str = "gaug"
@@ -44,7 +44,7 @@ class GAUGSettings(LearnedSettings):
 
 
 class GAUG(Sparsifier):
-    r"""GAUG-O, which trains on a mix of the observed graph and what an edge predictor says.
+    r"""GAUG-O, which trains on a mix of the observed graph and the output of an edge predictor.
 
     `Zhao et al. 2021 <https://arxiv.org/abs/2006.06830>`_:
 
@@ -53,15 +53,15 @@ class GAUG(Sparsifier):
         P_{ij} = \alpha \lambda_{ij} + (1 - \alpha) A_{ij}
 
     with alpha the setting ``predicted``, and a relaxed Bernoulli sample of P every epoch. The predictor's own loss,
-    beta (``predictor_weight``) times the cross-entropy of edges against pairs that are none, both kinds with equal say,
-    is added to the objective. With a GCN the authors chose alpha 1.0 and beta 0.8 on Cora, 0.79 and 2.9 on CiteSeer.
+    beta (``predictor_weight``) times the cross-entropy of edges against non-edges, both with equal weight, is added to
+    the objective. With a GCN the authors chose alpha 1.0 and beta 0.8 on Cora, 0.79 and 2.9 on CiteSeer.
 
-    The paper takes all pairs of nodes; here the candidates are the observed edges and the pairs that the predictor
-    finds likeliest once it has been trained on the graph (``pretrain_epochs`` steps, with an optimiser of its own as
-    the authors have it), as many as ``proposals`` says. This is done at construction, so that the candidates stay the
-    same. Non-edges for its loss are drawn, as many as there are edges. So memory grows with edges and not with pairs.
+    The paper uses all pairs of nodes. Here the candidates are the observed edges and the pairs with the highest
+    predicted probability after pretraining on the graph (``pretrain_epochs`` steps with a separate optimiser, as in the
+    authors' program); their number is set by ``proposals``. This is done at construction, so that the candidates stay
+    the same. The loss uses as many random non-edges as there are edges. So memory grows with edges, not with pairs.
 
-    Prediction uses the graph as given: that is what the O, for original, stands for.
+    Prediction uses the graph as given: this is what the O, for original, stands for.
     """
 
     Settings = GAUGSettings
@@ -73,7 +73,7 @@ class GAUG(Sparsifier):
         self.observed = edges
         self.adjacency = SparseRows(normalized_adjacency(edges.numpy(), self.num_nodes))
         width = max(1, config.hidden // 2)
-        # No biases: beside row-normalised features they would make all nodes look alike.
+        # No biases: next to small row-normalised features they would dominate and make all nodes look alike.
         self.first = nn.Parameter(nn.init.xavier_uniform_(torch.empty(rows.shape[1], width)))
         self.second = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, max(1, width // 4))))
         self._learn_edges(rng)
@@ -81,28 +81,28 @@ class GAUG(Sparsifier):
 
     @property
     def given(self) -> int:
-        """How many of :attr:`edges`, from the front, are edges of the graph."""
+        """Number of leading :attr:`edges` that are edges of the graph."""
         return self.observed.shape[1]
 
     def embed(self) -> Tensor:
-        """z of every node, [N, width / 4]."""
+        """Return z of every node, [N, width / 4]."""
         hidden = product(self.adjacency, product(self.rows, self.first)).relu()
         return product(self.adjacency, hidden @ self.second)
 
     def keep_probability(self) -> Tensor:
-        """P of every candidate."""
+        """Return P of every candidate."""
         share = self.config.predicted
         likely = share * torch.sigmoid(edge_dots(self.embed(), self.edges))
         observed = torch.arange(self.edges.shape[1]) < self.given
         return likely + (1 - share) * observed
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """A relaxed Bernoulli draw of P, hard in value."""
+        """Return a Bernoulli draw of P, with the gradient of the relaxed sample."""
         self._non_edges = draw_non_edges(self.observed, self.num_nodes, self.given, rng)
         return sample_edges(self.keep_probability(), self.config.temperature, "logistic", rng)
 
     def own_loss(self) -> Tensor | None:
-        """How badly it tells edges from the non-edges drawn with the latest sample."""
+        """Return the weighted loss of telling edges from the non-edges drawn with the latest sample."""
         return self.config.predictor_weight * self._reconstruction_loss()
 
     def _reconstruction_loss(self) -> Tensor:
@@ -126,13 +126,13 @@ class GAUG(Sparsifier):
 
     @torch.no_grad()
     def _propose(self, count: int) -> Tensor:
-        """The likeliest pairs that are no edges, each once, [2, count] (fewer if the graph has fewer)."""
+        """Return the most probable non-edges, each once, [2, count] (fewer if the graph has fewer)."""
         if count == 0:
             return self.observed[:, :0]
         z, nodes = self.embed(), self.num_nodes
-        # Once 2 count / nodes would be enough even if all pairs were named from both ends.
+        # 2 count / nodes per node would be enough on average even if all pairs were proposed from both ends.
         each = min(nodes, NAMED * math.ceil(2 * count / nodes))
-        known = self.adjacency.matrix  # its diagonal is set: nobody is his own neighbour
+        known = self.adjacency.matrix  # its diagonal is non-zero, which excludes pairs of a node with itself
         scores, pairs = [], []
         for start in range(0, nodes, BLOCK):
             block = z[start : start + BLOCK] @ z.T
@@ -150,7 +150,7 @@ class GAUG(Sparsifier):
 
 
 def normalized_adjacency(edges: np.ndarray, nodes: int) -> sp.csr_matrix:
-    """D^-1/2 (A + I) D^-1/2."""
+    """Return D^-1/2 (A + I) D^-1/2."""
     first, second = edges
     own = np.arange(nodes)
     near, far = np.concatenate([first, second, own]), np.concatenate([second, first, own])

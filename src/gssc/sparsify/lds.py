@@ -1,4 +1,4 @@
-"""LDS: one probability an edge, learned on labels that the classifier does not train on."""
+"""LDS: one probability per edge, learned on labels that the classifier is not trained on."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from gssc.sparsify.edge_sets import positions
 
 @dataclass
 class LDSSettings(LearnedSettings):
-    """Settings of LDS: those of every sparsifier that learns."""
+    """Settings of LDS: those common to all learned sparsifiers."""
 
     name: str = "lds"
 
 
 class LDS(Sparsifier):
-    r"""A Bernoulli variable for every edge, whose parameters are what is learned.
+    r"""A Bernoulli variable per edge with a learned parameter.
 
     `Franceschi et al. 2019 <https://arxiv.org/abs/1903.11960>`_:
 
     .. math::
         A_{ij} \sim \mathrm{Ber}(\theta_{ij}), \quad \theta \in [0, 1]^E
 
-    It starts from the graph as given, takes the gradient of a sample for that of its parameter, and projects the
-    parameters back into [0, 1] after every step. Two things are simpler here. The variables are those of the given
-    edges and not of all pairs of nodes, so that it can only remove edges and its size is that of the graph. And a step
-    on the parameters looks at the classifier as it stands, and not at the steps that led there. Stored is 1 - theta, so
-    that weight decay draws towards the given graph and leaves edges alone that no loss speaks of.
+    It starts from the graph as given, uses the gradient of a sample as that of its parameter, and projects the
+    parameters back into [0, 1] after every step. There are two simplifications. The variables are those of the given
+    edges, not of all pairs of nodes, so that it can only remove edges and its size is that of the graph. And the
+    gradient of the parameters uses the current classifier and ignores the steps that led to it. The stored parameter is
+    1 - theta, so that weight decay pulls towards the given graph and keeps edges that do not affect any loss.
 
-    Prediction weighs an edge by theta, the mean of the samples; edges that training did not see have weight one.
+    Prediction weights an edge by theta, the mean of the samples; edges unseen in training have weight one.
     """
 
     Settings = LDSSettings
@@ -46,11 +46,11 @@ class LDS(Sparsifier):
         self.doubt = nn.Parameter(torch.zeros(edges.shape[1]))
 
     def keep_probability(self) -> Tensor:
-        """theta of each edge."""
+        """Return theta of each edge."""
         return 1 - self.doubt.clamp(0, 1)
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """A draw of every variable, with the gradient of theta itself."""
+        """Return a draw of every variable, with the gradient of theta itself."""
         with torch.no_grad():
             self.doubt.clamp_(0, 1)
         theta = self.keep_probability()
@@ -59,7 +59,7 @@ class LDS(Sparsifier):
 
     @torch.no_grad()
     def settle(self, rows: Rows, edges: Tensor, seen_nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """All edges, by how far they are trusted."""
+        """Return all edges, weighted by theta."""
         place = positions(edges, seen_nodes[self.edges])
         weights = torch.ones(edges.shape[1])
         weights[place >= 0] = self.keep_probability()[place[place >= 0]]

@@ -1,4 +1,4 @@
-"""NeuralSparse: a net picks k neighbours of every node."""
+"""NeuralSparse: a network picks k neighbours of every node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gssc.sparsify.base import LearnedSettings, Sparsifier
 
 
 class _PairScores(torch.autograd.Function):
-    """w . relu(p_u + q_v) of every directed pair in chunks, so that no pairs-by-width matrix is ever held."""
+    """Compute w . relu(p_u + q_v) of every directed pair in chunks, without a pairs-by-width matrix in memory."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, other: Tensor, weight: Tensor, pairs: Tensor) -> Tensor:
@@ -42,8 +42,8 @@ class NeuralSparseSettings(LearnedSettings):
 
     Args:
         hidden: width of the hidden layer that scores a pair.
-        temperature: of the relaxed picks.
-        neighbours: k, how many picks a node has.
+        temperature: temperature of the relaxed picks.
+        neighbours: k, the number of picks per node.
     """
 
     name: str = "neural_sparse"
@@ -53,7 +53,7 @@ class NeuralSparseSettings(LearnedSettings):
 
 
 class NeuralSparse(Sparsifier):
-    r"""Every node picks k of its edges, with probabilities that a net gives from the features of both ends.
+    r"""Every node picks k of its edges, with probabilities computed by a network from the features of both ends.
 
     `Zheng et al. 2020 <https://proceedings.mlr.press/v119/zheng20d.html>`_:
 
@@ -78,12 +78,12 @@ class NeuralSparse(Sparsifier):
         self.out = nn.Parameter(torch.empty(config.hidden).uniform_(-bound, bound))
 
     def keep_probability(self) -> Tensor:
-        """The chance that one of the picks of either end is this edge."""
+        """Return the probability that one of the picks of either end is this edge."""
         chance = self._softmax(self._scores(self.rows, self.edges))
         return _either_end((1 - chance) ** self.config.neighbours)
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """One for edges that an end picked."""
+        """Return weight one for edges picked by an end, zero for the others."""
         scores = self._scores(self.rows, self.edges)
         missed, soft_missed = torch.ones_like(scores), torch.ones_like(scores)
         for _ in range(self.config.neighbours):
@@ -97,7 +97,7 @@ class NeuralSparse(Sparsifier):
 
     @torch.no_grad()
     def settle(self, rows: Rows, edges: Tensor, seen_nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """The k best edges of every node."""
+        """Return the k edges with the highest score of every node."""
         scores = self._scores(rows, edges)
         sources = edges.reshape(-1).numpy()
         order = np.lexsort((-scores.numpy(), sources))
@@ -109,7 +109,7 @@ class NeuralSparse(Sparsifier):
 
     @property
     def _sources(self) -> Tensor:
-        """The node that picks, of every directed pair: first all (i, j), then all (j, i)."""
+        """Return the picking node of every directed pair: first all (i, j), then all (j, i)."""
         return self.edges.reshape(-1)
 
     def _scores(self, rows: Rows, edges: Tensor) -> Tensor:
@@ -117,18 +117,18 @@ class NeuralSparse(Sparsifier):
         return _PairScores.apply(self.own(rows), self.other(rows), self.out, pairs)
 
     def _best(self, scores: Tensor) -> Tensor:
-        """The highest score among the pairs of each node, [N]."""
+        """Return the highest score among the pairs of each node, [N]."""
         lowest = scores.new_full((self.num_nodes,), -torch.inf)
         return lowest.scatter_reduce(0, self._sources, scores, "amax")
 
     def _softmax(self, scores: Tensor) -> Tensor:
-        """Over the pairs of each node."""
+        """Return the softmax of the scores over the pairs of each node."""
         raised = (scores - self._best(scores.detach())[self._sources]).exp()
         totals = raised.new_zeros(self.num_nodes).index_add(0, self._sources, raised)
         return raised / totals[self._sources]
 
 
 def _either_end(missed: Tensor) -> Tensor:
-    """From "this direction was not picked" [2E] to "one of the two was" [E]."""
+    """Map "this direction was not picked" [2E] to "one of the two was picked" [E]."""
     there, back = missed.view(2, -1)
     return 1 - there * back

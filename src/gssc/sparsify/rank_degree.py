@@ -1,4 +1,4 @@
-"""Rank Degree: edges towards the best connected neighbours."""
+"""Rank Degree: keeps edges to the neighbours of highest degree."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ class RankDegreeSettings(ShareSettings):
 
     Args:
         name: name of the sparsifier.
-        keep: share of the edges that it keeps.
+        keep: share of the edges kept.
     """
 
     name: str = "rank_degree"
 
 
 class RankDegree(FixedSubset):
-    """Walks the graph from random seeds towards neighbours of high degree and keeps the edges it goes along.
+    """Walks the graph from random seeds towards neighbours of high degree and keeps the edges of the walk.
 
     `Voudigari et al. 2016 <https://doi.org/10.1109/ASONAM.2016.7752223>`_. In each round every seed ranks its
-    neighbours by degree in what is left of the graph; the edges to the first tenth of them (at least one) are kept and
-    taken out of the graph, and these neighbours are the next seeds. Where no seed has an edge left, new seeds are drawn
-    (one node in a hundred, at least one). It ends with the share ``keep`` of the edges; a last round that would go
-    beyond is cut at random.
+    neighbours by degree in the remaining graph. The edges to the first tenth of them (at least one) are kept and
+    removed from the graph, and these neighbours are the next seeds. If no seed has an edge left, new seeds are drawn
+    (one node in a hundred, at least one). The walk ends with the share ``keep`` of the edges; if the last round exceeds
+    it, random edges of that round are dropped.
     """
 
     Settings = RankDegreeSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Positions of the edges walked along."""
+        """Return the positions of the edges of the walk."""
         return walk_by_degree(edges, self.num_nodes, count, rng)
 
 
 def walk_by_degree(edges: np.ndarray, nodes: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Positions of the first ``count`` edges the walk takes."""
+    """Return the positions of the first ``count`` edges of the walk."""
     ends = IncidentEdges(edges, nodes)
     left = np.ones(edges.shape[1], dtype=bool)
     degree = np.diff(ends.starts)
@@ -66,7 +66,7 @@ def walk_by_degree(edges: np.ndarray, nodes: int, count: int, rng: np.random.Gen
 
 
 class IncidentEdges:
-    """The edges at every node, for looking up those of many nodes at once.
+    """The edges at every node, for lookups of many nodes at once.
 
     Args:
         edges: undirected edges, [2, E].
@@ -81,12 +81,12 @@ class IncidentEdges:
         self.starts = np.searchsorted(near[order], np.arange(nodes + 1))
 
     def best(self, seeds: np.ndarray, left: np.ndarray, degree: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Edges from the seeds to their best connected neighbours, and these neighbours, each once.
+        """Return the edges from the seeds to their neighbours of highest degree, and these neighbours, each once.
 
         Args:
             seeds: nodes with at least one edge left.
             left: whether each edge is still in the graph, [E].
-            degree: of every node, in what is left.
+            degree: degree of every node in the remaining graph.
         """
         sizes = np.diff(self.starts)[seeds]
         owner = np.repeat(np.arange(len(seeds)), sizes)

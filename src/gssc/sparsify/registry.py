@@ -1,4 +1,4 @@
-"""The sparsifiers by name. A new one is one file and one line here."""
+"""Registry of the sparsifiers by name. A new sparsifier is one file and one entry here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gssc.sparsify.base import Sparsifier, SparsifierSettings
 
 
 class SparsifierEntry(NamedTuple):
-    """Where a sparsifier lives, what it does in one line, and where it comes from."""
+    """Module and class of a sparsifier, a one-line summary, and its paper."""
 
     module: str
     class_name: str
@@ -28,7 +28,7 @@ class SparsifierEntry(NamedTuple):
 SPARSIFIERS = {
     "none": SparsifierEntry("base", "Sparsifier", "every edge, always", "-"),
     "drop_edge": SparsifierEntry(
-        "drop_edge", "DropEdge", "random edges left out, afresh every epoch", "Rong et al. 2020, arXiv:1907.10903"
+        "drop_edge", "DropEdge", "random edges left out, redrawn every epoch", "Rong et al. 2020, arXiv:1907.10903"
     ),
     "spectral": SparsifierEntry(
         "spectral",
@@ -37,16 +37,16 @@ SPARSIFIERS = {
         "Spielman and Srivastava 2011, arXiv:0803.0929; Sadhanala et al. 2016",
     ),
     "rank_degree": SparsifierEntry(
-        "rank_degree", "RankDegree", "edges towards the best connected neighbours, once", "Voudigari et al. 2016"
+        "rank_degree", "RankDegree", "edges to the neighbours of highest degree, once", "Voudigari et al. 2016"
     ),
     "ss_rd": SparsifierEntry(
         "ss_rd", "SpectralRankDegree", "spectral sparsifier and rank degree together, as the paper's SS/RD", "both"
     ),
     "lds": SparsifierEntry(
-        "lds", "LDS", "one probability an edge, learned on held-out labels", "Franceschi et al. 2019, arXiv:1903.11960"
+        "lds", "LDS", "one probability per edge, learned on held-out labels", "Franceschi et al. 2019, arXiv:1903.11960"
     ),
     "neural_sparse": SparsifierEntry(
-        "neural_sparse", "NeuralSparse", "a net picks k neighbours of every node", "Zheng et al. 2020, PMLR v119"
+        "neural_sparse", "NeuralSparse", "a network picks k neighbours of every node", "Zheng et al. 2020, PMLR v119"
     ),
     "gaug": SparsifierEntry(
         "gaug",
@@ -71,16 +71,16 @@ def sparsifier_class(name: str) -> type[Sparsifier]:
 
 
 def sparsifier_settings(name: str) -> type[SparsifierSettings]:
-    """The dataclass of settings of a sparsifier."""
+    """Return the settings dataclass of a sparsifier."""
     return sparsifier_class(name).Settings
 
 
 def every_setting() -> Any:
-    """The settings of all sparsifiers as one dataclass, for command lines that name several of them."""
+    """Return the settings of all sparsifiers as one dataclass, for commands that accept several sparsifiers."""
     options: dict[str, tuple[str, Any, Any]] = {}
     found: dict[str, str] = {}
     owners: dict[str, list[str]] = {}
-    for name in ("str_sparse", *SPARSIFIERS):  # where texts or defaults differ, those of STR-Sparse
+    for name in ("str_sparse", *SPARSIFIERS):  # if texts or defaults differ, those of STR-Sparse are used
         kind = sparsifier_settings(name)
         hints, texts = get_type_hints(kind), meanings(kind)
         for option in fields(kind):
@@ -98,6 +98,6 @@ def every_setting() -> Any:
 
 
 def relevant_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Those of the settings that a sparsifier has."""
+    """Return those of the settings that a sparsifier has."""
     known = {option.name for option in fields(sparsifier_settings(name))}
     return {key: value for key, value in settings.items() if key in known}

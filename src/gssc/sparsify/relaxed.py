@@ -1,4 +1,4 @@
-"""What sparsifiers that learn share: scores of edges in chunks, and a sample that has a gradient."""
+"""Functions shared by learned sparsifiers: edge scores in chunks, and a differentiable sample."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MARGIN = 1e-6
 
 
 class EdgeDots(torch.autograd.Function):
-    """z_i . z_j of every edge in chunks, so that no edges-by-width matrix is ever held."""
+    """Compute z_i . z_j of every edge in chunks, without an edges-by-width matrix in memory."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, edges: Tensor) -> Tensor:
         ctx.save_for_backward(z, edges)
-        # Written to the array of one side: half the time of a new one, and index_select takes a third of z[i]'s.
+        # Writing to the array of one side takes half the time of a new array, index_select a third of the time of z[i].
         return torch.cat([z.index_select(0, i).mul_(z.index_select(0, j)).sum(1) for i, j in edges.split(CHUNK, dim=1)])
 
     @staticmethod
@@ -32,12 +32,12 @@ class EdgeDots(torch.autograd.Function):
 
 
 def edge_dots(z: Tensor, edges: Tensor) -> Tensor:
-    """z_i . z_j of each edge, [E]."""
+    """Return z_i . z_j of each edge, [E]."""
     return EdgeDots.apply(z, edges)
 
 
 def sample_edges(probability: Tensor, temperature: float, noise: str, rng: np.random.Generator) -> Tensor:
-    """g' of Eq. 6: one where an edge is kept, zero where it is dropped, with the gradient of the relaxed sample.
+    """Return g' of Eq. 6: one for kept edges, zero for dropped ones, with the gradient of the relaxed sample.
 
     ``logistic`` noise on the log-odds keeps an edge with probability M. ``gumbel`` noise on log M, as Eq. 6 is
     written, keeps an edge with M = 1 with probability 1 - exp(-1) = 0.63.
@@ -54,5 +54,5 @@ def sample_edges(probability: Tensor, temperature: float, noise: str, rng: np.ra
 
 
 def uniform_inside(count: int, rng: np.random.Generator) -> Tensor:
-    """Uniform draws that keep away from 0 and 1, where logarithms end."""
+    """Return uniform draws bounded away from 0 and 1, so that their logarithms are finite."""
     return torch.from_numpy(rng.random(count, dtype=np.float32)).clamp(MARGIN, 1 - MARGIN)

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from gssc.sparsify.fixed import FixedSubset, ShareSettings
 
-EXACT_NODES = 3000  # up to here a dense inverse takes a few seconds
+EXACT_NODES = 3000  # up to this size a dense inverse takes a few seconds
 PROJECTIONS = 48  # a relative error of about sqrt(2 / 48) = 0.2 in each resistance
 TOLERANCE = 1e-6
 
@@ -22,14 +22,14 @@ class SpectralSparsifierSettings(ShareSettings):
 
     Args:
         name: name of the sparsifier.
-        keep: share of the edges that it keeps.
+        keep: share of the edges kept.
     """
 
     name: str = "spectral"
 
 
 class SpectralSparsifier(FixedSubset):
-    r"""Keeps edges that no short way around can stand in for, drawn once.
+    r"""Keeps edges of high effective resistance, those without short detours, drawn once.
 
     `Spielman and Srivastava 2011 <https://arxiv.org/abs/0803.0929>`_ draw an edge in proportion to its weight times its
     effective resistance,
@@ -38,20 +38,20 @@ class SpectralSparsifier(FixedSubset):
         p_{ij} = \min(1, c R_{ij}), \quad R_{ij} = (e_i - e_j)^\top L^+ (e_i - e_j),
 
     here without replacement, with c such that exactly the share ``keep`` of the edges is drawn. Over all edges R sums
-    to the number of nodes less that of components; with a larger budget c is above one and every bridge (R = 1) is
-    kept. The kept edges stay unweighted, as is usual before a classifier: a subset of the graph, and not the reweighted
-    graph whose Laplacian is near L.
+    to the number of nodes minus that of components; with a larger budget, c is above one and every bridge (R = 1) is
+    kept. The kept edges are unweighted, as is common before a classifier: a subset of the graph, not the reweighted
+    graph whose Laplacian approximates L.
     """
 
     Settings = SpectralSparsifierSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Positions of edges drawn by resistance."""
+        """Return the positions of edges drawn by resistance."""
         return draw_by_resistance(edges, self.num_nodes, count, rng)
 
 
 def draw_by_resistance(edges: np.ndarray, nodes: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Positions of ``count`` edges, each drawn with a probability proportional to its resistance (at most one)."""
+    """Return the positions of ``count`` edges, drawn with probabilities proportional to resistance (at most one)."""
     if count >= edges.shape[1]:
         return np.arange(edges.shape[1])
     resistance = exact_resistance(edges, nodes) if nodes <= EXACT_NODES else projected_resistance(edges, nodes, rng)
@@ -59,10 +59,10 @@ def draw_by_resistance(edges: np.ndarray, nodes: int, count: int, rng: np.random
 
 
 def exact_resistance(edges: np.ndarray, nodes: int) -> np.ndarray:
-    """R of each edge by a dense inverse, [E]."""
+    """Return R of each edge by a dense inverse, [E]."""
     laplacian = graph_laplacian(edges, nodes).toarray()
     _, component = connected_components(sp.csr_array(laplacian), directed=False)
-    # A constant on each component fills the null space, where no difference of two of its nodes lies.
+    # Adding a constant per component fills the null space, which is orthogonal to differences of its nodes.
     laplacian += (component[:, None] == component) / np.bincount(component)[component]
     inverse = np.linalg.inv(laplacian)
     first, second = edges
@@ -70,10 +70,10 @@ def exact_resistance(edges: np.ndarray, nodes: int) -> np.ndarray:
 
 
 def projected_resistance(edges: np.ndarray, nodes: int, rng: np.random.Generator) -> np.ndarray:
-    """R of each edge, nearly: squared distances after a random projection, one linear system a dimension, [E].
+    """Return approximations of R, [E]: squared distances after a random projection, one linear system per dimension.
 
-    The projections are signs, for which the estimate of a bridge is exact: the whole current of its own term and no
-    other crosses it.
+    The projections are signs, for which the estimate of a bridge is exact: it carries the whole current of its own term
+    and none of any other.
     """
     laplacian = graph_laplacian(edges, nodes)
     degrees = np.maximum(laplacian.diagonal(), 1)
@@ -85,11 +85,11 @@ def projected_resistance(edges: np.ndarray, nodes: int, rng: np.random.Generator
         source = np.bincount(first, signs, nodes) - np.bincount(second, signs, nodes)
         potential, _ = cg(laplacian, source, rtol=TOLERANCE, M=by_degree)
         resistance += (potential[first] - potential[second]) ** 2
-    return np.clip(resistance / PROJECTIONS, 1 / nodes, 1)  # of an edge, R is at least 2 / nodes and at most 1
+    return np.clip(resistance / PROJECTIONS, 1 / nodes, 1)  # R of an edge is at least 2 / nodes and at most 1
 
 
 def graph_laplacian(edges: np.ndarray, nodes: int) -> sp.csr_array:
-    """L = D - A."""
+    """Return L = D - A."""
     first, second = edges
     ones = np.ones(edges.shape[1])
     adjacency = sp.coo_array((ones, (first, second)), shape=(nodes, nodes))
@@ -98,7 +98,7 @@ def graph_laplacian(edges: np.ndarray, nodes: int) -> sp.csr_array:
 
 
 def inclusion_probabilities(importance: np.ndarray, count: int) -> np.ndarray:
-    """min(1, c importance) with c such that they sum to ``count``, which must be less than their number."""
+    """Return min(1, c importance) with c such that they sum to ``count``, which must be less than their number."""
     certain = np.zeros(len(importance), dtype=bool)
     while True:
         scaled = importance * ((count - certain.sum()) / importance[~certain].sum())
@@ -109,7 +109,7 @@ def inclusion_probabilities(importance: np.ndarray, count: int) -> np.ndarray:
 
 
 def draw_fixed_size(probability: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions drawn with these probabilities, as many as they sum to: equally spaced points on a shuffled line."""
+    """Return positions drawn with these probabilities, as many as they sum to, by randomised systematic sampling."""
     certain = np.flatnonzero(probability >= 1)
     open_ = rng.permutation(np.flatnonzero(probability < 1))
     ends = np.cumsum(probability[open_])

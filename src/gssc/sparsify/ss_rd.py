@@ -17,24 +17,24 @@ class SpectralRankDegreeSettings(ShareSettings):
 
     Args:
         name: name of the sparsifier.
-        keep: share of the edges that it keeps.
+        keep: share of the edges kept.
     """
 
     name: str = "ss_rd"
 
 
 class SpectralRankDegree(FixedSubset):
-    """Half of the kept edges by effective resistance, the other half by Rank Degree on what is left of the graph.
+    """Keeps half of the edges by effective resistance and half by Rank Degree on the remaining graph.
 
-    The GSSC paper has a row "SS/RD, the combinational method of Spectral Sparsifier and Rank Degree" and says no more
-    about how the two are combined; this is the plainest reading. The spectral half goes first, so that bridges stay.
+    The GSSC paper has a row "SS/RD, the combinational method of Spectral Sparsifier and Rank Degree" without further
+    details; this is the simplest reading. The spectral half is chosen first, so that bridges stay.
     See :class:`gssc.sparsify.spectral.SpectralSparsifier` and :class:`gssc.sparsify.rank_degree.RankDegree`.
     """
 
     Settings = SpectralRankDegreeSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Positions of the edges of both halves."""
+        """Return the positions of the edges of both halves."""
         spectral = draw_by_resistance(edges, self.num_nodes, (count + 1) // 2, rng)
         rest = np.setdiff1d(np.arange(edges.shape[1]), spectral)
         walked = walk_by_degree(edges[:, rest], self.num_nodes, count - len(spectral), rng)

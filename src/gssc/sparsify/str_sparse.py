@@ -1,4 +1,4 @@
-"""STR-Sparse: a learned probability for every edge, and a differentiable sample from it (Eq. 5 and 6)."""
+"""STR-Sparse: a learned keep probability per edge, and a differentiable sample from it (Eq. 5 and 6)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class STRSparseSettings(LearnedSettings):
         score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid
             from saturating on dense features.
         alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A.
-        temperature: tau of the relaxed sample.
+        temperature: temperature tau of the relaxed sample.
         noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel variate to
-            log M and cuts at 1/2, as Eq. 6 is written.
-        pretrain_epochs: steps before anything else, which teach it to keep every edge.
+            log M and cuts at 1/2, as written in Eq. 6.
+        pretrain_epochs: initial steps that train it to keep every edge.
         start: ``keep_all`` (text, released program: scores alone decide), or ``evidence``: the score is a correction to
-            the log odds of :func:`gssc.trust.edges.edge_trust`, so nothing is taught before and alpha takes no part.
+            the log odds of :func:`gssc.trust.edges.edge_trust`; pretraining and alpha are then not used.
     """
 
     name: str = "str_sparse"
@@ -52,15 +52,15 @@ class STRSparse(Sparsifier):
         \lambda_{ij} = \sigma(z_i \cdot z_j), \quad z = W x, \quad
         M_{ij} = (1 - \alpha) \lambda_{ij} + \alpha A_{ij}
 
-    With ``start: evidence`` M is instead :math:`\sigma(\mathrm{logit}\, p_{ij} + z_i \cdot z_j)`, p the keep
+    With ``start: evidence``, M is instead :math:`\sigma(\mathrm{logit}\, p_{ij} + z_i \cdot z_j)`, where p is the keep
     probability by evidence without labels: training starts from calibrated trust, where the sigmoid has a gradient.
-    Prediction keeps the edges with M above one half, on any graph, for M needs nothing but features and edges.
+    Prediction keeps the edges with M above one half, on any graph, because M depends on features and edges only.
 
     Args:
         rows: feature rows of all nodes.
         edges: undirected edges, each once, [2, E].
         config: its settings.
-        rng: not drawn from; the weights start from torch's own generator.
+        rng: not used; the weights are initialised with torch's own generator.
     """
 
     Settings = STRSparseSettings
@@ -76,19 +76,19 @@ class STRSparse(Sparsifier):
         self.prior = evidence_of(rows, edges).logit(MARGIN) if config.start == "evidence" else None
 
     def keep_probability(self) -> Tensor:
-        """M of each edge [E]."""
+        """Return M of each edge, [E]."""
         return self._probability(self.rows, self.edges)
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """g' of Eq. 6 for each undirected edge."""
+        """Return g' of Eq. 6 for each undirected edge."""
         return sample_edges(self.keep_probability(), self.config.temperature, self.config.noise, rng)
 
     def sample_pairs(self, rng: np.random.Generator) -> Tensor:
-        """g' of Eq. 6 for each direction of each edge, the two of an edge drawn on their own."""
+        """Return g' of Eq. 6 for each direction of each edge; the two directions are drawn independently."""
         return sample_edges(self.keep_probability().repeat(2), self.config.temperature, self.config.noise, rng)
 
     def pretrain(self, optimizer: torch.optim.Optimizer | None) -> None:
-        """Learn to keep every edge, so that training starts from the graph as given."""
+        """Train to keep every edge, so that training starts from the graph as given."""
         if optimizer is None or self.edges.shape[1] == 0 or self.prior is not None:
             return
         for _ in range(self.config.pretrain_epochs):
@@ -99,7 +99,7 @@ class STRSparse(Sparsifier):
 
     @torch.no_grad()
     def settle(self, rows: Rows, edges: Tensor, seen_nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """The edges that are more likely kept than not."""
+        """Return the edges with M above one half."""
         kept = edges[:, self._probability(rows, edges) > 0.5]
         return kept, torch.ones(kept.shape[1])
 
@@ -115,7 +115,7 @@ class STRSparse(Sparsifier):
     def _score_space(self, rows: Rows) -> Tensor:
         if self.config.maps == 1:
             return self.first(rows)
-        # Two linear maps in a row are one: multiplying them first touches d rows and not every node.
+        # Two successive linear maps are one: multiplying them first takes d rows instead of one per node.
         merged = self.first.weight @ self.second.weight.T
         bias = self.second(self.first.bias)
         return product(rows, merged) + bias

@@ -1,1 +1,1 @@
-"""How far to believe an edge or a label, from evidence that never includes the thing being judged."""
+"""Trust in edges and labels: probabilities that they are right, from evidence without the judged edge or label."""

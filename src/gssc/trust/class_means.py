@@ -1,4 +1,4 @@
-"""An opinion on every training label that was formed without it: nearest class mean, leaving the node out."""
+"""Held-out class probabilities of labelled nodes by nearest class mean, leaving the node out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARPNESS = np.geomspace(1, 100, 41)
 
 
 def spread(rows: np.ndarray, adjacency: sp.csr_matrix) -> np.ndarray:
-    r"""Rows averaged over the graph, near nodes counting most, [N, w].
+    r"""Return rows averaged over the graph, with the largest weights on near nodes, [N, w].
 
     .. math:: Z^{(t + 1)} = (1 - r) \hat A Z^{(t)} + r Z^{(0)}, \quad \hat A = D^{-1/2} (A + I) D^{-1/2}
 
@@ -34,19 +34,19 @@ def spread(rows: np.ndarray, adjacency: sp.csr_matrix) -> np.ndarray:
 
 
 def held_out_probabilities(rows: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
-    r"""Class probabilities of labelled rows, each from the labels of all others, [n, classes].
+    r"""Return class probabilities of labelled rows, each from the labels of all others, [n, classes].
 
     .. math:: p_{ic} \propto \exp(\beta \cos(z_i, \sum_{j \ne i, y_j = c} w_j z_j))
 
-    The weights w are one at first; then each label is weighed by how much its own row bears it out,
-    :math:`w_j = \sigma(10 (\cos_{j y_j} - \max_{c \ne y_j} \cos_{jc}))`, and the means are taken once more, so that
-    wrong labels pull less. :math:`\beta` makes the given labels as likely as can be. A class with no other member
-    than the row itself has nothing to be compared with: such a row gets equal probabilities.
+    The weights w are one at first. Then each label is weighted by how well its own row supports it,
+    :math:`w_j = \sigma(10 (\cos_{j y_j} - \max_{c \ne y_j} \cos_{jc}))`, and the means are computed again, so that
+    wrong labels have less influence. :math:`\beta` maximises the likelihood of the given labels. The only member of a
+    class has no others to be compared with and gets equal probabilities.
 
     Args:
         rows: [n, w].
         labels: [n], from 0.
-        classes: how many there are.
+        classes: number of classes.
     """
     rows = unit_rows(rows)
     cosines = _cosines(rows, labels, np.ones(len(rows)), classes)
@@ -57,13 +57,13 @@ def held_out_probabilities(rows: np.ndarray, labels: np.ndarray, classes: int) -
 def probabilities_by_means(
     rows: np.ndarray, labels: np.ndarray, others: np.ndarray, memberships: np.ndarray
 ) -> np.ndarray:
-    r"""Class probabilities of labelled rows from the class means of other rows, [n, classes].
+    r"""Return class probabilities of labelled rows from the class means of other rows, [n, classes].
 
     .. math:: p_{ic} \propto \exp(\beta \cos(z_i, \sum_j m_{jc} z_j))
 
     Args:
         rows: [n, w].
-        labels: [n], only to find :math:`\beta`.
+        labels: [n], used only to fit :math:`\beta`.
         others: [m, w].
         memberships: share of each of the other rows in each class, [m, classes].
     """
@@ -75,20 +75,20 @@ def probabilities_by_means(
 
 
 def sharpened(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Scores as probabilities, as sharp as makes the labels likeliest."""
+    """Return the softmax of the scores at the temperature that maximises the likelihood of the labels."""
     places = np.arange(len(labels))
     likely = [log_softmax(beta * scores, axis=1)[places, labels].sum() for beta in SHARPNESS]
     return np.exp(log_softmax(SHARPNESS[int(np.argmax(likely))] * scores.astype(np.float64), axis=1))
 
 
 def undecided_if_alone(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Equal probabilities for the only row of its class, which no other row can speak for."""
+    """Return the probabilities, replaced by equal ones for a row that is the only one of its class."""
     alone = np.bincount(labels)[labels] == 1
     return np.where(alone[:, None], 1 / probabilities.shape[1], probabilities)
 
 
 def margins(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How far the best other class is ahead of the given one, [n].
+    """Return the value of the best other class minus that of the given class, [n].
 
     >>> margins(np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]), np.array([0, 2])).round(3).tolist()
     [-0.2, 0.3]
@@ -101,7 +101,7 @@ def margins(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _cosines(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
-    """Cosine of each row with the weighted sum of each class's rows, its own taken out, [n, classes]."""
+    """Return the cosine of each row with the weighted sum of the other rows of each class, [n, classes]."""
     sums = np.zeros((classes, rows.shape[1]))
     np.add.at(sums, labels, weights[:, None] * rows)
     products = rows @ sums.T

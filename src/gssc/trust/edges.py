@@ -1,4 +1,4 @@
-"""How far to believe each edge, from evidence that never includes the edge itself; no labels, no training."""
+"""Trust in edges: keep probabilities from evidence that never includes the edge itself, without labels or training."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gssc.trust.pairs import MEASURES, PairEvidence, random_non_edges
 from gssc.trust.sketch import feature_sketch
 
 FOLDS = 5
-MOST_FITTED = 100_000  # edges, and as many non-edges: more would not change a handful of weights
+MOST_FITTED = 100_000  # edges, and as many non-edges; more would not change the few weights
 FEWEST_FITTED = 20
-LEAST = 1e-3  # keep probability of the most doubtful edge: no edge is ruled out for good
+LEAST = 1e-3  # lowest keep probability, so that no edge is excluded completely
 QUANTILES = (0.1, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True)
 class EdgeTrust:
-    """What is believed of the edges of a graph.
+    """Trust in the edges of a graph.
 
     Args:
-        keep: probability that each edge is no random pair, [E].
+        keep: probability that each edge is not a random pair, [E].
         noise_share: estimated share of random pairs among the edges.
         log_odds: log odds of each edge against a random pair, by a regression fitted without the edge, [E].
     """
@@ -39,13 +39,13 @@ def edge_trust(graph: Graph, seed: int = 0) -> EdgeTrust:
     .. math:: p_{ij} = 1 - \varepsilon \, \frac{f_0(e_{ij})}{f(e_{ij})}
 
     e is the evidence of :class:`~gssc.trust.pairs.PairEvidence`, f its density among the edges, f_0 among random pairs
-    of nodes; a logistic regression gives the ratio (:func:`held_out_log_odds`). :math:`\varepsilon` is the share of
+    of nodes; a logistic regression estimates the ratio (:func:`held_out_log_odds`). :math:`\varepsilon` is the share of
     random pairs among the edges (:func:`noise_share`). This is the local false discovery rate of multiple testing: on a
     clean graph :math:`\varepsilon` is small and nearly every edge is kept, and the noisier the graph, the more evidence
-    an edge needs. Where there are too few edges to compare, all are kept.
+    an edge needs. If there are too few edges to compare, all are kept.
 
     Args:
-        graph: features and edges; labels are not read.
+        graph: features and edges; labels are not used.
         seed: of the random pairs and of the folds of the regression.
     """
     rng = np.random.default_rng(seed)
@@ -62,26 +62,26 @@ def edge_trust(graph: Graph, seed: int = 0) -> EdgeTrust:
 
 
 def everything_kept(graph: Graph) -> EdgeTrust:
-    """Trust in every edge alike, for graphs whose edges are not to be doubted."""
+    """Return trust that keeps every edge, for graphs whose edges are not judged."""
     return EdgeTrust(np.ones(graph.num_edges, np.float32), 0.0, np.zeros(graph.num_edges))
 
 
 def weighed(trust: EdgeTrust, weight: np.ndarray | None) -> EdgeTrust:
-    """The same with keep probabilities times the weights that edges were given, as shares of the greatest weight."""
+    """Return the trust with keep probabilities multiplied by the given edge weights, relative to the largest weight."""
     if weight is None:
         return trust
     return replace(trust, keep=np.clip(trust.keep * (weight / weight.max()), LEAST, 1).astype(np.float32))
 
 
 def as_inputs(measured: dict[str, np.ndarray]) -> np.ndarray:
-    """The measures that the score is made of as columns, [P, measures]."""
+    """Return the measures used by the score as columns, [P, measures]."""
     return np.stack([measured[name] for name in MEASURES], axis=1).astype(np.float64)
 
 
 def held_out_log_odds(edges: np.ndarray, others: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Log odds of being an edge and not a random pair, by regressions that did not see the pair: [E] and [P].
+    """Return log odds of being an edge, not a random pair, by regressions fitted without the pair: [E] and [P].
 
-    Both kinds count alike, whatever their numbers.
+    Edges and random pairs have equal total weight, whatever their numbers.
 
     Args:
         edges: measures of the edges, [E, k].
@@ -107,12 +107,12 @@ def held_out_log_odds(edges: np.ndarray, others: np.ndarray, rng: np.random.Gene
 
 
 def noise_share(edges: np.ndarray, others: np.ndarray) -> float:
-    r"""Estimate the share of random pairs among the edges from the log odds of edges and of random pairs.
+    r"""Return the estimated share of random pairs among the edges, from the log odds of edges and random pairs.
 
     .. math:: \hat\varepsilon = \min_q \frac{P(\text{edge below the } q\text{-quantile of random pairs})}{q}
 
-    True edges rarely look less alike than most random pairs, so the edges that do are random pairs, and they are a
-    share q of all of those. Never more than 1.
+    The ends of true edges are rarely less alike than those of most random pairs. So the edges below the quantile are
+    random pairs, and they are a share q of all random pairs among the edges. The estimate is at most 1.
 
     >>> noise_share(np.array([0.5, 9, 9, 9]), np.arange(11.0))  # a quarter of the edges lies below every quantile
     0.5

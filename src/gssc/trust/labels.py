@@ -1,4 +1,4 @@
-"""How far to believe each training label, from an opinion that was formed without it."""
+"""Trust in training labels: the probability that each is right, from predictions made without it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gssc.trust.regression import regression_scores
 
 FOLDS = 5
 FEWEST_WITNESSES = 50
-LEAST = 1e-3  # weight of the most doubtful label: none is ruled out for good
+LEAST = 1e-3  # lowest weight, so that no label is excluded completely
 
 
 @dataclass(frozen=True)
 class LabelTrust:
-    """What is believed of training labels.
+    """Trust in training labels.
 
     Args:
         keep: probability that each label is right, [n].
@@ -41,16 +41,16 @@ def label_trust(
 
     .. math:: p_i = \frac{(1 - \varepsilon) f_1(m_i)}{(1 - \varepsilon) f_1(m_i) + \varepsilon f_0(m_i)}
 
-    m is the margin of the label over the best other class in the scores of a ridge regression that was fitted without
-    the label. Witnesses, nodes whose labels are believed, show how such margins are distributed for right labels
-    (:math:`f_1`) and for other classes drawn at random (:math:`f_0`). The share of wrong labels, :math:`\varepsilon`,
-    makes the mean evidence of the labels a mixture of the two. With clean labels it is near zero and every label keeps
-    its weight. This is the counterpart of :func:`gssc.trust.edges.edge_trust` for labels.
+    m is the margin of the label over the best other class in the scores of a ridge regression fitted without the label.
+    Witnesses, nodes whose labels are trusted, give the distribution of such margins for right labels (:math:`f_1`) and
+    for other classes drawn at random (:math:`f_0`). The share of wrong labels, :math:`\varepsilon`, is chosen such that
+    the mean evidence of the labels is the corresponding mixture of the two. With clean labels it is near zero and every
+    label keeps its weight. This is the counterpart of :func:`gssc.trust.edges.edge_trust` for labels.
 
-    With too few witnesses or labels every label is believed.
+    With too few witnesses or labels, every label is trusted.
 
     Args:
-        rows: of the labelled nodes, averaged over trusted edges where there are any, [n, d].
+        rows: rows of the labelled nodes, averaged over trusted edges if there are any, [n, d].
         labels: their classes, [n].
         witness_rows: rows of the witnesses, [m, d].
         witness_labels: their classes, [m].

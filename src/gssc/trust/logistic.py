@@ -1,4 +1,4 @@
-"""Logistic regression with a handful of inputs: Newton's method, nothing to set."""
+"""Logistic regression with a few inputs, by Newton's method, without hyperparameters."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ STEPS = 50
 
 
 def fit_logistic(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    r"""The weights that maximise the likelihood of the targets less half the squared weights, [k + 1].
+    r"""Return the weights that maximise the log likelihood of the targets minus half the squared weights, [k + 1].
 
     .. math:: \max_w \sum_n t_n \log \sigma_n + (1 - t_n) \log (1 - \sigma_n) - \tfrac12 \sum_{m \le k} w_m^2,
         \quad \sigma_n = \sigma(w_0 + \sum_m w_m x_{nm})
 
-    The penalty keeps the weights finite where a line divides the two kinds; the constant, which comes first, has none.
+    The penalty keeps the weights finite if the classes are separable; the constant, which comes first, has no penalty.
 
     Args:
         inputs: [n, k], of about unit scale.
-        targets: [n], 0 or 1, or a share between them.
+        targets: [n], 0 or 1, or a value between them.
     """
     design = np.column_stack([np.ones(len(inputs)), inputs]).astype(np.float64)
     penalty = np.full(design.shape[1], RIDGE)
-    penalty[0] = 1e-6  # if all targets are the same, the constant alone would run away
+    penalty[0] = 1e-6  # if all targets are the same, the constant would diverge
     weights = np.zeros(design.shape[1])
     loss = _loss(design, targets, weights, penalty)
     for _ in range(STEPS):
@@ -41,7 +41,7 @@ def fit_logistic(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def log_odds(inputs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Log odds of target 1, [n]."""
+    """Return the log odds of target 1, [n]."""
     return np.asarray(weights[0] + inputs @ weights[1:])
 
 

@@ -1,7 +1,7 @@
-"""What speaks for a pair of nodes being an edge: measures that never look at that edge itself.
+"""Evidence that a pair of nodes is an edge: measures that never use that edge itself.
 
-A model that was trained on an edge has pulled its two ends together, whether they belong together or not. So each
-measure that uses the graph is taken as if the pair were no edge: neighbourhoods leave the other end out.
+A model trained on an edge has pulled its two ends together, whether they belong together or not. So each measure that
+uses the graph is computed as if the pair were not an edge: neighbourhoods leave the other end out.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ import scipy.sparse as sp
 from gssc.graph import Graph
 from gssc.trust.sketch import unit_rows
 
-# What the edge score is made of; agreement and embedding are for the reader, see gssc.audit.edges.
+# Measures used by the edge score; agreement and embedding are only reported, see gssc.audit.edges.
 MEASURES = ("features", "neighbourhood_features", "neighbourhood_embedding", "common_neighbours")
 MODEL_MEASURES = ("agreement", "embedding")
-NUMBERS_AT_A_TIME = 1 << 22  # of the largest array a block of pairs makes
+NUMBERS_AT_A_TIME = 1 << 22  # size of the largest array for a block of pairs
 
 
 class PairEvidence:
-    """Measures of pairs of nodes; the greater, the more the pair looks like an edge.
+    """Measures of pairs of nodes; the larger, the more likely the pair is an edge.
 
     ``features``
         cosine of the two feature rows
     ``neighbourhood_features``
-        cosine of the two feature sketches, each added up over the node and its neighbours
+        cosine of the two feature sketches, each summed over the node and its neighbours
     ``neighbourhood_embedding``
-        the same of the model's last hidden layer
+        the same for the model's last hidden layer
     ``common_neighbours``
         logarithm of one plus the Adamic-Adar index, the sum over common neighbours of 1 / log degree
     ``agreement``
-        chance that the two ends draw the same class from the model's probabilities; for tasks, the mean over them
+        probability that the two ends draw the same class from the model's probabilities; for tasks, the mean over them
     ``embedding``
         cosine of the last hidden layer
 
     Args:
-        graph: features and edges; labels are not read.
+        graph: features and edges; labels are not used.
         sketch: see :func:`gssc.trust.sketch.feature_sketch`.
         embedding: the model's last hidden layer, [N, F].
-        probabilities: of each class or task, [N, C].
+        probabilities: probability of each class or task, [N, C].
     """
 
     def __init__(self, graph: Graph, sketch: np.ndarray, embedding: np.ndarray, probabilities: np.ndarray):
@@ -58,11 +58,11 @@ class PairEvidence:
         self.embedding_sums = self.adjacency @ self.embedding + self.embedding
 
     def measure(self, pairs: np.ndarray, are_edges: bool) -> dict[str, np.ndarray]:
-        """Every measure of every pair [2, P], each [P].
+        """Return every measure by name, one value per pair, each [P].
 
         Args:
-            pairs: node numbers.
-            are_edges: whether they are edges of the graph, which then have to be left out.
+            pairs: node numbers, [2, P].
+            are_edges: whether they are edges of the graph, which are then left out of the measures.
         """
         found = {name: np.empty(pairs.shape[1], dtype=np.float32) for name in (*MEASURES, *MODEL_MEASURES)}
         for block in self._blocks(pairs):
@@ -88,14 +88,14 @@ class PairEvidence:
     def _around(
         self, rows: np.ndarray, sums: np.ndarray, first: np.ndarray, second: np.ndarray, are_edges: bool
     ) -> np.ndarray:
-        """Cosine of what surrounds the two ends, without the one in what surrounds the other."""
+        """Return the cosine of the neighbourhoods of the two ends, each without the other end."""
         left, right = sums[first], sums[second]
         if are_edges:
             left, right = left - rows[second], right - rows[first]
         return _products(unit_rows(left), unit_rows(right))
 
     def _blocks(self, pairs: np.ndarray) -> Iterator[slice]:
-        """Runs of pairs whose arrays stay below a limit; hubs have long rows, so it is not a fixed number of pairs."""
+        """Yield slices of pairs whose arrays stay below a size limit; lengths vary, because hubs have long rows."""
         stored = np.diff(self.features.indptr) if sp.issparse(self.features) else None
         widest = max(self.sketch.shape[1], self.embedding.shape[1], self.probabilities.shape[1])
         cost = (self.degree[pairs].sum(axis=0) + 2 * widest).astype(np.int64)
@@ -107,7 +107,7 @@ class PairEvidence:
 
 
 def adjacency_of(graph: Graph) -> sp.csr_matrix:
-    """The symmetric adjacency matrix, ones for edges, float32."""
+    """Return the symmetric adjacency matrix, ones for edges, float32."""
     first, second = graph.edges
     places = np.concatenate([first, second]), np.concatenate([second, first])
     ones = np.ones(2 * graph.num_edges, dtype=np.float32)
@@ -115,16 +115,16 @@ def adjacency_of(graph: Graph) -> sp.csr_matrix:
 
 
 def edge_numbers(edges: np.ndarray, num_nodes: int) -> np.ndarray:
-    """One number an edge, the same for both of its directions, [E]."""
+    """Return one number per edge, the same for both of its directions, [E]."""
     lower, higher = np.sort(edges, axis=0).astype(np.int64)
     return lower * num_nodes + higher
 
 
 def random_non_edges(graph: Graph, count: int, rng: np.random.Generator) -> np.ndarray:
-    """About `count` different pairs of nodes without an edge, drawn evenly, [2, n]; fewer where there are few."""
+    """Return about `count` different node pairs without an edge, drawn uniformly, [2, n]; fewer if there are few."""
     taken = np.sort(edge_numbers(graph.edges, graph.num_nodes))
     found = np.empty(0, dtype=np.int64)
-    for _ in range(20):  # a graph with few non-edges gives what 20 draws find
+    for _ in range(20):  # in a graph with few non-edges, as many as 20 draws find
         drawn = rng.integers(0, graph.num_nodes, (2, 2 * count))
         numbers = edge_numbers(drawn[:, drawn[0] != drawn[1]], graph.num_nodes)
         at = np.minimum(np.searchsorted(taken, numbers), len(taken) - 1)
@@ -136,7 +136,7 @@ def random_non_edges(graph: Graph, count: int, rng: np.random.Generator) -> np.n
 
 
 def _products(first: Any, second: Any) -> np.ndarray:
-    """Row by row inner products."""
+    """Return the inner product of each pair of rows."""
     if sp.issparse(first):
         return np.asarray(first.multiply(second).sum(axis=1), dtype=np.float32).ravel()
     return np.einsum("ij,ij->i", first, second)

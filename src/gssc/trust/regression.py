@@ -1,4 +1,4 @@
-"""Another such opinion: ridge regression, leaving the node out."""
+"""Held-out class probabilities of labelled nodes by ridge regression, leaving the node out."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ RIDGE = 1.0
 
 
 def held_out_by_regression(rows: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
-    r"""Class probabilities of labelled rows, each from a regression on all others, [n, classes].
+    r"""Return class probabilities of labelled rows, each from a regression on all others, [n, classes].
 
-    Ridge regression of the classes (one where a row has the label, zero elsewhere, less their mean) on unit rows Z.
-    What it would say of a row had it not been there needs no second fit:
+    Ridge regression of the classes (one for the label of a row, zero elsewhere, minus their mean) on unit rows Z. The
+    leave-one-out prediction of a row needs no second fit:
 
     .. math:: \hat y_i^{(-i)} = y_i - \frac{y_i - \hat y_i}{1 - h_{ii}}, \quad
         H = Z (Z^T Z + I)^{-1} Z^T, \quad \hat y = H y
@@ -22,11 +22,11 @@ def held_out_by_regression(rows: np.ndarray, labels: np.ndarray, classes: int) -
     Args:
         rows: [n, w].
         labels: [n], from 0.
-        classes: how many there are.
+        classes: number of classes.
     """
     rows = unit_rows(rows)
     targets = np.eye(classes)[labels] - 1 / classes
-    if len(rows) <= rows.shape[1]:  # the same from the products of rows, of which there are fewer
+    if len(rows) <= rows.shape[1]:  # the same result from products of rows, which form a smaller matrix
         inverse = _inverse(rows @ rows.T)
         missed = inverse @ targets / np.diag(inverse)[:, None]
     else:
@@ -37,12 +37,12 @@ def held_out_by_regression(rows: np.ndarray, labels: np.ndarray, classes: int) -
 
 
 def regression_scores(rows: np.ndarray, labels: np.ndarray, classes: int, others: np.ndarray) -> np.ndarray:
-    """Class scores of other rows by the same regression on labelled rows, [m, classes].
+    """Return class scores of other rows by the same regression on labelled rows, [m, classes].
 
     Args:
         rows: labelled rows, [n, w].
         labels: their classes, [n].
-        classes: how many there are.
+        classes: number of classes.
         others: rows to score, [m, w].
     """
     rows, others = unit_rows(rows), unit_rows(others)

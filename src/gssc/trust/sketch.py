@@ -1,4 +1,4 @@
-"""Feature rows made short: a few hundred numbers a node that keep cosines about as they were."""
+"""Feature sketches: a few hundred numbers per node that approximately preserve cosines of feature rows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import scipy.sparse as sp
 from gssc.graph import Features
 
 WIDTH = 512
-LABEL_WIDTH, LABEL_NUMBERS = 2048, 2**26  # for comparing labels, which gains by it: at most so wide and so many in all
+LABEL_WIDTH, LABEL_NUMBERS = 2048, 2**26  # wider for comparing labels: most columns, and most values in total
 ROWS_AT_A_TIME = 8192
 
 
 def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.ndarray:
-    """Unit feature rows folded to at most `width` columns and centred, float32 [N, width].
+    """Return unit feature rows folded to at most `width` columns and centred, float32 [N, width].
 
-    Every column goes to one of `width` places with a random sign (the count sketch): products of two rows stay what
-    they were on average, at no cost beyond reading the features once. Features that are narrow already are only scaled
-    and centred.
+    Every column is added to one of `width` places with a random sign (the count sketch): inner products of rows are
+    preserved in expectation, at no cost beyond reading the features once. Narrow features are only scaled and centred.
 
     Args:
-        features: [N, d], dense, memory-mapped or CSR; read a block at a time.
+        features: [N, d], dense, memory-mapped or CSR; read in blocks.
         width: columns of the sketch.
         seed: of places and signs.
     """
@@ -38,7 +37,7 @@ def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.
 
 
 def label_width(nodes: int) -> int:
-    """How wide a sketch to compare labels by: a quarter of a gigabyte of it, or the usual width.
+    """Return the width of the sketch for comparing labels: a quarter of a gigabyte in total, or the default width.
 
     >>> label_width(3_000), label_width(50_000), label_width(10**7)
     (2048, 1342, 512)
@@ -47,7 +46,7 @@ def label_width(nodes: int) -> int:
 
 
 def unit_rows(rows: Any) -> Any:
-    """Rows scaled to length one; rows of zeros stay as they are. Sparse rows stay sparse.
+    """Return rows scaled to length one; rows of zeros stay zero. Sparse rows stay sparse.
 
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).astype(float).round(3).tolist()
     [[0.6, 0.8], [0.0, 0.0]]

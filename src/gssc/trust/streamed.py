@@ -1,8 +1,8 @@
-"""Trust in edges of a graph on disk: short rows of every node, added up over neighbours in a stream over the edges.
+"""Trust in the edges of a graph on disk: sketches of every node, averaged over neighbours in a stream over the edges.
 
-The sketches are all that is kept per node, a few hundred bytes; nothing is kept per edge. The evidence of an edge is
-computed when the edge is read: the cosine of its two feature rows, and the cosine of what surrounds its two ends, each
-end left out of the other's surroundings, as :class:`gssc.trust.pairs.PairEvidence` does in memory.
+Only the sketches are kept per node, a few hundred bytes; nothing is kept per edge. The evidence of an edge is computed
+when the edge is read: the cosine of its two feature rows, and the cosine of the neighbourhoods of its two ends, each
+without the other end, as :class:`gssc.trust.pairs.PairEvidence` does in memory.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from gssc.trust.logistic import fit_logistic, log_odds
 from gssc.trust.sketch import WIDTH, folding, unit_rows
 
 SKETCH_WIDTH = 32
-ROWS_SAMPLED = 10_000  # that the directions of sketches are found from
+ROWS_SAMPLED = 10_000  # for computing the directions of the sketches
 EDGES_AT_A_TIME = 1 << 16
-NUMBERS_AT_A_TIME = 1 << 20  # of feature rows that are read together
+NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows
 PAIRS_AT_A_TIME = 1024
-FITTED = 20_000  # edges, and as many random pairs, that the evidence is weighed by
-RELEASE_EVERY = 1 << 26  # bytes read from a mapped file after which its pages are given back
+FITTED = 20_000  # edges, and as many random pairs, for fitting the weights of the evidence
+RELEASE_EVERY = 1 << 26  # bytes read from a mapped file after which its pages are released
 
 
 class Sketches:
-    """Short rows of every node: its own, the mean around it, and the mean around its neighbours.
+    """Sketches of every node: its own, the mean over its neighbourhood, and the mean of those means.
 
     Args:
         own: unit feature rows by their main directions, [N, k] float16.
@@ -51,15 +51,15 @@ class Sketches:
         hidden: np.ndarray | None = None,
         on_part: Callable[[str, int], None] | None = None,
     ) -> Sketches:
-        """Make the sketches of a graph in one pass over its features and two over its edges.
+        """Return the sketches of a graph, from one pass over its features and two over its edges.
 
         Args:
             features: [N, d], dense or memory-mapped.
             edges: undirected edges, each once, [2, E].
-            seed: of the rows that directions are found from.
-            width: columns of a sketch, at most.
+            seed: of the sample of rows that the directions are computed from.
+            width: maximum number of columns of a sketch.
             hidden: nodes whose edges are left out, [N] booleans.
-            on_part: called with what was read and how much of it.
+            on_part: called with the name of what was read and the amount.
         """
         tell = on_part or (lambda what, done: None)
         own = feature_sketch(features, width, seed, tell)
@@ -69,11 +69,11 @@ class Sketches:
         return cls(own, around, beyond, degree)
 
     def rows(self, nodes: np.ndarray) -> np.ndarray:
-        """All three sketches of some nodes side by side, each scaled to length one, float32 [n, 3 k]."""
+        """Return the three sketches of some nodes, each scaled to length one and concatenated, float32 [n, 3 k]."""
         return np.hstack([unit_rows(part[nodes].astype(np.float32)) for part in (self.own, self.around, self.beyond)])
 
     def around_cosine(self, pairs: np.ndarray, are_edges: bool) -> np.ndarray:
-        """Cosine of what surrounds the two nodes of each pair [2, P], without the one in the other's surroundings."""
+        """Return the cosine of the neighbourhoods of the two nodes of each pair [2, P], each without the other node."""
         sums = [
             self.around[nodes].astype(np.float32) * (self.degree[nodes] + 1)[:, None].astype(np.float32)
             for nodes in pairs
@@ -84,7 +84,7 @@ class Sketches:
 
 
 def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, int], None]) -> np.ndarray:
-    """Unit feature rows by their main directions, found from a sample of them, float16 [N, width]."""
+    """Return unit feature rows projected to their principal directions, from a sample, float16 [N, width]."""
     count, columns = features.shape
     fold = None if columns <= WIDTH else folding(columns, WIDTH, seed)
     rng = np.random.default_rng([seed, 11])
@@ -121,7 +121,7 @@ def _mean_around(
     count: bool,
     tell: Callable[[str, int], None],
 ) -> np.ndarray:
-    """Mean of rows over each node and its neighbours, float16; counts neighbours on the way if asked to."""
+    """Return the mean of rows over each node and its neighbours, float16; optionally counts neighbours too."""
     values = torch.from_numpy(rows)
     sums = values.float()
     total, counts = edges.shape[1], torch.from_numpy(degree)
@@ -148,11 +148,11 @@ def _mean_around(
 
 @dataclass
 class StreamedTrust:
-    """Keep probability of any pair of nodes, from its feature rows and sketches.
+    """Keep probabilities of pairs of nodes, from their feature rows and sketches.
 
     Args:
         sketches: of all nodes.
-        middle, scale: of the two measures.
+        middle, scale: centre and scale of the two measures.
         weights: of the logistic regression that tells edges from random pairs, [3].
         noise_share: estimated share of random pairs among the edges; 0 keeps every edge.
     """
@@ -167,12 +167,12 @@ class StreamedTrust:
     def fitted(
         cls, sketches: Sketches, edges: np.ndarray, rows: Callable[[np.ndarray], np.ndarray], seed: int = 0
     ) -> StreamedTrust:
-        """Weigh the evidence by a sample of edges and as many random pairs; see :func:`gssc.trust.edges.edge_trust`.
+        """Return trust fitted to a sample of edges and as many random pairs; see :func:`gssc.trust.edges.edge_trust`.
 
         Args:
             sketches: of all nodes.
-            edges: undirected edges that may be seen, [2, n]; at most 20,000 of them count.
-            rows: gives the feature rows of nodes.
+            edges: undirected edges that may be used, [2, n]; at most 20,000 of them are.
+            rows: function that returns the feature rows of nodes.
             seed: of the sample and the random pairs.
         """
         rng = np.random.default_rng([seed, 12])
@@ -194,7 +194,7 @@ class StreamedTrust:
         return cls(sketches, middle, scale, weights, noise_share(odds, null))
 
     def measured(self, pairs: np.ndarray, rows: Callable[[np.ndarray], np.ndarray], are_edges: bool) -> np.ndarray:
-        """The measures of pairs [2, P] whose feature rows are read for the purpose, [P, 2]."""
+        """Return the measures of pairs [2, P], [P, 2], reading their feature rows."""
         found = []
         for start in range(0, pairs.shape[1], PAIRS_AT_A_TIME):
             part = pairs[:, start : start + PAIRS_AT_A_TIME]
@@ -202,16 +202,16 @@ class StreamedTrust:
         return np.concatenate(found)
 
     def measure(self, pairs: np.ndarray, first: np.ndarray, second: np.ndarray, are_edges: bool) -> np.ndarray:
-        """The measures of pairs [2, P] with unit feature rows [P, d] of their ends, [P, 2]."""
+        """Return the measures of pairs [2, P] with unit feature rows [P, d] of their ends, [P, 2]."""
         products = np.einsum("ij,ij->i", first, second)
         return np.stack([products, self.sketches.around_cosine(pairs, are_edges)], axis=1).astype(np.float64)
 
     def keep(self, edges: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Probability that each edge [2, P] is no random pair, from the feature rows [P, d] of its ends, [P]."""
+        """Return the probability that each edge [2, P] is not a random pair, from the rows [P, d] of its ends, [P]."""
         return self._keep(self.measure(edges, unit_rows(first), unit_rows(second), are_edges=True))
 
     def keep_of(self, edges: np.ndarray, rows: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The same for edges whose feature rows are read for the purpose."""
+        """Return the keep probability of each edge [2, P], [P], reading the feature rows of its ends."""
         return self._keep(self.measured(edges, rows, are_edges=True))
 
     def _keep(self, measured: np.ndarray) -> np.ndarray:
@@ -220,7 +220,7 @@ class StreamedTrust:
 
 
 def _unit_rows_of(pairs: np.ndarray, rows: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Unit feature rows of both ends; every node is read once, in the order of the file."""
+    """Return unit feature rows of both ends; every node is read once, in the order of the file."""
     nodes, place = np.unique(pairs, return_inverse=True)
     unit, place = unit_rows(rows(nodes)), place.reshape(pairs.shape)
     return unit[place[0]], unit[place[1]]
