@@ -70,7 +70,7 @@ def test_a_notebook_is_kept_without_outputs_and_names_no_machine(path: Path) -> 
     assert not ABSOLUTE_PATH.search(path.read_text(encoding="utf-8"))
 
 
-def test_both_notebooks_are_there_and_on_the_page() -> None:
+def test_the_notebooks_are_there_and_on_the_page() -> None:
     page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
-    assert [path.stem for path in NOTEBOOKS] == ["citation_graph_under_noise", "digits_without_a_graph"]
+    assert [path.stem for path in NOTEBOOKS] == ["citation_graph_under_noise", "digits_without_a_graph", "molecules"]
     assert all(f"(notebooks/{path.name})" in page for path in NOTEBOOKS)

@@ -137,9 +137,7 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 def run(args: Any) -> None:
     """Train with the settings of the arguments and show the result; under torchrun, with other processes."""
     from gssc.train.distributed import joined
-    from gssc.train.optimize import without_compiler
 
-    without_compiler()
     with joined() as processes:
         if is_about_molecules(args):
             if processes.count > 1:

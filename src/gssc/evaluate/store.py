@@ -185,7 +185,8 @@ def _damage(row: dict[str, Any]) -> str | None:
 def _digest(row: dict[str, Any]) -> str:
     """SHA-256 of a row's values as SQLite gives them back."""
     real = {name for name, declared in COLUMNS.items() if declared.startswith("REAL")}
-    values = [float(row[name]) if name in real and row[name] is not None else row[name] for name in COLUMNS]
+    given = {name: float(row[name]) if name in real and row[name] is not None else row[name] for name in COLUMNS}
+    values = [None if value != value else value for value in given.values()]  # SQLite has null for NaN
     return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 
 

@@ -139,9 +139,6 @@ def run_job(job: Job) -> dict[str, Any]:
     """What a worker does: one run, measured."""
     import torch
 
-    from gssc.train.optimize import without_compiler
-
-    without_compiler()
     torch.set_num_threads(1)
     _forget_peak_memory()
     result, noise = job.cell.run(job.typed)

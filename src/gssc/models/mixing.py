@@ -73,9 +73,14 @@ def gradient_of_beta(ends: Tensor, mixed_grad: Tensor) -> Tensor:
     return to_beta
 
 
+def in_single(x: Tensor) -> Tensor:
+    """Return a tensor of half precision, as in mixed precision, in single precision; others as they are."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
 def mix_ends(ends: Tensor, beta: Tensor) -> Tensor:
     """Return (1 - beta) * end + beta * other end for both ends of every pair, [2, B, width] with beta [2, B]."""
-    return _MixEnds.apply(ends.float(), beta.float())  # inputs are bfloat16 in mixed precision
+    return _MixEnds.apply(in_single(ends), in_single(beta))
 
 
 def gather_and_mix(rows: Tensor, positions: Tensor, beta: Tensor) -> Tensor:
@@ -86,7 +91,7 @@ def gather_and_mix(rows: Tensor, positions: Tensor, beta: Tensor) -> Tensor:
         positions: positions of sources, targets and, if there are any, negatives among the rows, [2 * B or 3 * B].
         beta: mixing weights of both directions, [2, B].
     """
-    return _GatherAndMix.apply(rows.float(), positions, beta.float())  # inputs are bfloat16 in mixed precision
+    return _GatherAndMix.apply(in_single(rows), positions, in_single(beta))
 
 
 class _Windows(torch.autograd.Function):

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import torch
 from torch import Tensor
-
-
-def without_compiler() -> None:
-    """Keep torch from importing its compiler when the first optimiser is made, which takes a second or two.
-
-    For processes of our own, the command line and the workers of a sweep: it stays off for all of the process. Methods
-    that torch excludes from compilation are then called as they are, which is the same where nothing is compiled.
-    """
-    if "torch._dynamo" in sys.modules:
-        return
-    for method in vars(torch.optim.Optimizer).values():
-        plain = getattr(method, "__wrapped__", None)
-        if plain is not None:
-            plain.__dict__.setdefault("__dynamo_disable", plain)  # what torch looks for before it imports
 
 
 def adam(parameters: Any, settings: Any) -> torch.optim.Adam:
