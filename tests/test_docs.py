@@ -35,10 +35,13 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"<!-- (?P<kind>skip|data|file|server)(?:: (?P<value>.+?))? -->\s*\Z")
+# Names of files that look like settings.
+FILES_NOT_SETTINGS = {"model.json", "model.safetensors", "model.onnx", "train.npy"}
 SHELL = ("console", "bash", "sh", "shell")
 # What a block may hold that is not run: installing, hours of training, a server, and files that only its reader has.
 NOT_RUN = re.compile(
-    r"make |pip |\.venv/|gssc (train|bench) .*(cora|citeseer|my_graph|bbbp)|gssc serve |gssc predict runs/mine|"
+    r"make |pip |torchrun |\.venv/|"
+    r"gssc (train|bench) .*(cora|citeseer|my_graph|bbbp)|gssc serve |gssc predict runs/mine|"
     r"gssc (export|audit|plot) runs/cora|gssc data import --nodes nodes.csv "
 )
 
@@ -168,7 +171,7 @@ def test_every_setting_named_exists(page: Path) -> None:
     known = {f"{name}.{option.name}" for name, kind in kinds for option in fields(kind)}
     names = "|".join({name for name, _ in kinds})
     named = re.findall(rf"`((?:{names})\.[a-z_]+)`", page.read_text(encoding="utf-8"))
-    assert set(named) - {"model.json", "model.safetensors"} <= known
+    assert set(named) - FILES_NOT_SETTINGS <= known
 
 
 def test_every_choice_beside_a_setting_exists() -> None:

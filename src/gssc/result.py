@@ -147,6 +147,8 @@ class Result:
         if not self.training.weighs_edges:
             return None
         trust = self.edge_trust()[1]
+        if self.config.sparsifier.name == "evidence" and len(trust) and trust.min() > 1 - SAME_TRUST:
+            return None  # no edge looks like a random pair
         if len(trust) < 2 or trust.max() - trust.min() >= SAME_TRUST:
             return None
         return (

@@ -205,11 +205,11 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
 
 
 def is_molecule_model(folder: str | Path) -> bool:
-    """Return whether a run folder holds a model that takes SMILES."""
+    """Return whether a run folder holds a model that takes SMILES, or would if its model were one that is deployed."""
     try:
         about = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
+        return is_molecule_run(folder)
     return isinstance(about, dict) and str(about.get("format", "")).startswith("gssc-molecules")
 
 

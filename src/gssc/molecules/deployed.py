@@ -118,6 +118,8 @@ class DeployedMolecules:
     def load(cls, folder: str | Path) -> DeployedMolecules:
         """Read back what :meth:`save` wrote."""
         folder = Path(folder)
+        if folder.is_dir() and not (folder / "model.json").exists():
+            raise GsscError(f"{folder} has no model.json: the run is not finished, or not of GSSC")
         try:
             about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
             if about.get("format") != FORMAT:
