@@ -116,7 +116,7 @@ class CsbmSource:
         generator(seed)  # raises on an invalid seed
 
     def signature(self) -> dict[str, Any]:
-        """All settings."""
+        """Return all settings."""
         return {"csbm": dict(vars(self))}
 
     def _rng(self, *purpose: int) -> np.random.Generator:
@@ -177,7 +177,7 @@ class GraphSource:
         return {"graph": [graph.name, graph.split, graph.setting, graph.num_nodes, graph.num_edges, self.width]}
 
     def rows(self, start: int) -> Iterator[np.ndarray]:
-        """Dense rows."""
+        """Yield dense feature rows."""
         yield from dense_blocks(self.graph.features, start)
 
     def facts(self) -> NodeFacts:

@@ -94,7 +94,7 @@ class TorchRandom:
         self.state = torch.get_rng_state()
 
     def state_dict(self) -> State:
-        """The state."""
+        """Return the state of the generator."""
         return {"state": self.state}
 
     def load_state_dict(self, state: State) -> None:

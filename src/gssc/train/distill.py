@@ -71,7 +71,7 @@ class DistillTraining(Training):
             self.teacher.restore_best(self.teacher.best.weights)
 
     def components(self) -> dict[str, Any]:
-        """Both trainings."""
+        """Return both trainings."""
         return {"teacher": self.teacher, "student": self.student}
 
     def steps(self) -> Iterator[Step]:

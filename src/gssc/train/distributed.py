@@ -26,7 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from gssc.errors import GsscError
 
 Value = TypeVar("Value")
-LOST = "a process of this run ended, or torchrun was stopped; go on with the same command and --resume"
+LOST = "a process of this run ended, or torchrun was stopped; to continue, run the same command with --resume"
 # Words in the errors of gloo and NCCL when the other end of a connection is gone.
 LOST_WORDS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset", "Broken pipe", "Socket")
 

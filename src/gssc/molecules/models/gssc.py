@@ -173,8 +173,8 @@ class GSSCTraining(MoleculeTraining):
     def member_logits(self, model: Committee, batch: MoleculeBatch) -> Tensor:
         """Return the logits of a batch by each member, [members, B, T].
 
-        Each different atom passes through once; in training every atom on its own, with dropout of its own, so that
-        batch statistics reflect which atoms are common.
+        Each different atom row is computed once; in training every atom is computed separately, with its own dropout,
+        so that batch statistics reflect the frequency of atoms.
         """
         rows = self.rows.of_atom[batch.atoms]
         present, place = (rows, np.arange(len(rows))) if model.training else np.unique(rows, return_inverse=True)
@@ -279,7 +279,7 @@ class KeepProbability:
         self.probability = np.ones(pairs, dtype=np.float32)
 
     def state_dict(self) -> State:
-        """The probabilities."""
+        """Return the probabilities."""
         return {"probability": torch.from_numpy(self.probability.copy())}
 
     def load_state_dict(self, state: State) -> None:
