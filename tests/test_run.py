@@ -261,7 +261,7 @@ def test_a_damaged_checkpoint_says_so(graph_file: Path, tmp_path: Path) -> None:
     run = Run(tmp_path / "run", settings(graph_file))
     (run.folder / "checkpoint.safetensors").write_bytes(b"half a file")
     del run
-    with pytest.raises(GsscError, match="not a checkpoint that can be read"):
+    with pytest.raises(GsscError, match="not a readable checkpoint"):
         Run(tmp_path / "run", settings(graph_file), resume=True)
 
 

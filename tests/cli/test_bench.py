@@ -26,7 +26,7 @@ def test_a_sweep_from_the_command_line(gssc, tmp_path):
     common += ["--max-epochs", "3", "--store", store]
     done = gssc(*common, "--jobs", "2", "--export", str(tmp_path / "t.md"))
     assert done.returncode == 0, done.stderr
-    assert "mlp never looks at edges" in " ".join(done.stderr.split())
+    assert "mlp does not use edges" in " ".join(done.stderr.split())
     assert "gcn+drop_edge" in done.stdout
     assert "| mlp |" in (tmp_path / "t.md").read_text()
     again = gssc(*common)

@@ -234,7 +234,7 @@ def test_a_rival_without_a_graph_is_exported_and_predicts(gssc, graph_file: Path
         (("--model", "gcnn"), "did you mean 'gcn'"),
         (("--model", "gcn", "--model.mix_by", "off"), "mix_by"),
         (("--model", "gcn", "--consolidate.epochs", "3"), "consolidate"),
-        (("--model", "mlp", "--sparsifier.name", "drop_edge"), "never looks at edges"),
+        (("--model", "mlp", "--sparsifier.name", "drop_edge"), "does not use edges"),
     ],
 )
 def test_settings_a_rival_does_not_have_are_refused(gssc, graph_file: Path, arguments, message) -> None:

@@ -107,7 +107,7 @@ def test_every_flipped_bit_of_a_checkpoint_is_refused(tmp_path: Path):
 def test_a_checkpoint_without_a_digest_is_of_another_version(tmp_path: Path):
     path = tmp_path / "c.safetensors"
     path.write_bytes(save({"0": torch.ones(2)}, metadata={"outline": "{}"}))
-    with pytest.raises(GsscError, match="another version of gssc wrote it"):
+    with pytest.raises(GsscError, match="written by another version of gssc"):
         load_checkpoint(path)
 
 

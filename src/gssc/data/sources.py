@@ -116,7 +116,7 @@ class CsbmSource:
         generator(seed)  # raises on an invalid seed
 
     def signature(self) -> dict[str, Any]:
-        """All settings."""
+        """Return all settings."""
         return {"csbm": dict(vars(self))}
 
     def _rng(self, *purpose: int) -> np.random.Generator:
@@ -177,11 +177,11 @@ class GraphSource:
         return {"graph": [graph.name, graph.split, graph.setting, graph.num_nodes, graph.num_edges, self.width]}
 
     def rows(self, start: int) -> Iterator[np.ndarray]:
-        """Dense rows."""
+        """Yield dense feature rows."""
         yield from dense_blocks(self.graph.features, start)
 
     def facts(self) -> NodeFacts:
-        """Return those of the graph."""
+        """Return labels, split and names of the graph."""
         names = ("labels", "train", "val", "test", "split", "setting", "node_ids", "feature_names")
         classes = None
         if not self.graph.is_multilabel and self.graph.num_classes:
@@ -189,7 +189,7 @@ class GraphSource:
         return NodeFacts(**{name: getattr(self.graph, name) for name in names}, class_names=classes)
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
-        """Return those of the graph."""
+        """Yield the edges of the graph."""
         weight = self.graph.edge_weight
         for first in range(start * EDGES, self.graph.num_edges, EDGES):
             chosen = slice(first, first + EDGES)

@@ -30,7 +30,7 @@ class ModelEntry(NamedTuple):
     uses: tuple[str, ...] = ()
 
     def load(self) -> Any:
-        """Its class."""
+        """Return the class of the model."""
         return getattr(import_module(f"gssc.models.{self.module}"), self.class_name)
 
     @property

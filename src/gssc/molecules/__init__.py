@@ -1,6 +1,6 @@
-"""Molecules: a graph-level task. SMILES go in, an MLP on atoms comes out; rivals and chemists' baselines beside it.
+"""Molecules, a graph-level task: an MLP on atoms trained from SMILES, graph neural networks and fingerprint baselines.
 
-Names are resolved on first use, so that importing the room needs neither RDKit nor torch.
+Names are imported on first use, so that importing this package needs neither RDKit nor torch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Atom rows: the one-hot fields of each atom as sparse feature rows, equal rows stored once.
+"""Atom rows: the one-hot fields of each atom as sparse feature rows, with equal rows stored once.
 
-A set of 50,000 atoms has about a hundred different ones, so predicting for all of them is predicting for those.
+A set of 50,000 atoms has about a hundred different rows, so it is enough to predict those.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from gssc.molecules.molecule_set import MoleculeSet
 
 @dataclass(frozen=True)
 class RowFormat:
-    """Which columns a row has.
+    """The columns of an atom row.
 
     Args:
-        radius: adds one hashed column per radius from 1 to this for the atom's circular environment; 0: atoms alone.
+        radius: adds one hashed column per radius from 1 to this for the atom's circular environment; 0 adds none.
         columns: hashed columns per radius.
     """
 
@@ -33,7 +33,7 @@ class RowFormat:
         return ATOM_WIDTH + self.radius * self.columns
 
     def set_columns(self, molecules: MoleculeSet) -> np.ndarray:
-        """Return the columns that are one in each atom's row, [A, 9 + radius], in rising order."""
+        """Return the columns that are one in each atom's row, [A, 9 + radius], in ascending order."""
         parts = [molecules.atoms + ATOM_OFFSETS[:-1]]
         for step, identifier in enumerate(environments(molecules, self.radius)):
             hashed = (identifier % np.uint64(self.columns)).astype(np.int64)
@@ -42,7 +42,7 @@ class RowFormat:
 
 
 class AtomRows:
-    """The different atom rows of a set, and which of them each atom has.
+    """The different atom rows of a set, and the row of each atom.
 
     Attributes:
         matrix: [U, width] CSR matrix of ones.
@@ -51,7 +51,7 @@ class AtomRows:
 
     def __init__(self, molecules: MoleculeSet, row_format: RowFormat):
         columns = row_format.set_columns(molecules)
-        # One integer per row is sorted many times faster than the rows themselves.
+        # Sorting one integer per row is many times faster than sorting the rows themselves.
         key = np.zeros(len(columns), dtype=np.uint64)
         weights = np.array(np.random.default_rng(0).integers(1, 2**63, size=columns.shape[1]), dtype=np.uint64)
         weights = weights | np.uint64(1)

@@ -1,4 +1,4 @@
-"""Which labels of training molecules to doubt: those that a forest disagrees with whose trees did not see them."""
+"""Find doubtful labels of training molecules: those that disagree with the trees of a forest fitted without them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gssc.molecules.molecule_set import MoleculeSet
 
 @dataclass(frozen=True)
 class DoubtfulLabel:
-    """One label: where it stands, what it is, and what the trees that did not see it give instead."""
+    """One label: its position, its value, and the prediction of the trees fitted without it."""
 
     row: int
     smiles: str
@@ -30,8 +30,9 @@ class DoubtfulLabel:
 def doubtful_labels(molecules: MoleculeSet, trees: int = 200, seed: int = 0) -> list[DoubtfulLabel]:
     """Return every known label of the training molecules, the most doubtful first.
 
-    A forest on Morgan counts is fitted per target; each label is judged by the trees whose sample left it out, about
-    a third of them. Probabilities are given as if both classes were equally common: a rare one is not doubtful as such.
+    A forest on Morgan counts is fitted per target; each label is compared with the out-of-bag prediction, that of the
+    trees fitted without it, about a third of them. Probabilities are rescaled as if both classes were equally common,
+    so that a label is not doubtful just because its class is rare.
     """
     found: list[DoubtfulLabel] = []
     rows = morgan_counts(molecules.smiles[molecules.train]).toarray().clip(max=255)
@@ -56,7 +57,7 @@ def doubtful_labels(molecules: MoleculeSet, trees: int = 200, seed: int = 0) -> 
 
 
 def balanced(probability: np.ndarray, share: float) -> np.ndarray:
-    """Return probabilities as they would be if both classes were equally common, given the share of positives.
+    """Return probabilities rescaled as if both classes were equally common, given the share of positives.
 
     >>> balanced(np.array([0.1, 0.5]), 0.1).tolist()
     [0.5, 0.9]
@@ -66,7 +67,7 @@ def balanced(probability: np.ndarray, share: float) -> np.ndarray:
 
 
 def write_doubts(path: str | Path, labels: list[DoubtfulLabel], overwrite: bool = False) -> None:
-    """Write the labels as CSV, worst first."""
+    """Write the labels as CSV, most doubtful first."""
     path = check_output(path, (".csv",), overwrite)
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

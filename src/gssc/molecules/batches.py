@@ -1,4 +1,4 @@
-"""A few molecules at a time, as tensors: atoms, bonds, and which molecule each atom belongs to."""
+"""Batches of molecules as tensors: atoms, bonds, and the molecule of each atom."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class MoleculeBatch:
     """B molecules with n atoms and b bonds.
 
     Attributes:
-        index: which molecules of the set, [B].
-        atoms: which atoms of the set, [n].
+        index: numbers of the molecules in the set, [B].
+        atoms: numbers of the atoms in the set, [n].
         owner: position in the batch of each atom's molecule, [n].
         sizes: atoms per molecule, [B].
         bonds: positions of the two ends among ``atoms``, each bond once, [2, b].
-        bond_index: which bonds of the set, [b].
+        bond_index: numbers of the bonds in the set, [b].
     """
 
     index: np.ndarray
@@ -58,7 +58,7 @@ def collate(molecules: MoleculeSet, index: np.ndarray) -> MoleculeBatch:
 
 
 def shuffled(index: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield the numbers of ``index`` in random order; a last batch of one joins the one before it."""
+    """Yield batches of ``index`` in random order; a last batch of one is merged with the batch before it."""
     order = rng.permutation(index)
     stops = [*range(size, len(order), size), len(order)]
     if len(stops) > 1 and stops[-1] - stops[-2] == 1:

@@ -1,6 +1,6 @@
-"""The trained GSSC model for molecules, on its own: SMILES in, probabilities or values out, with NumPy and RDKit.
+"""The deployed GSSC model for molecules: predicts probabilities or values from SMILES, with NumPy and RDKit only.
 
-Prediction looks at atom rows; bonds are read only where the rows hold circular environments.
+Prediction uses atom rows; bonds are used only if the rows contain circular environments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DeployedMolecules:
     Args:
         members: the layers of each network's MLP on atoms and of its readout, as (weight [out, in], bias) with batch
             norms folded in; leaky ReLU between the former, ReLU between the latter.
-        target_names: what is predicted.
+        target_names: names of the targets.
         row_format: columns of an atom row.
         use_size: whether the readout gets the logarithm of the number of atoms as its last input.
         use_sum: whether it gets the sum over atoms after the mean.
@@ -58,9 +58,9 @@ class DeployedMolecules:
         return np.asarray(1 / (1 + np.exp(-np.clip(out, -60, 60))))
 
     def _logits(self, rows: AtomRows, atom_starts: np.ndarray, atom_layers: Layers, readout: Layers) -> np.ndarray:
-        """Return what one network gives for molecules, [M, T]."""
+        """Return the logits of one network for molecules, [M, T]."""
         weight, bias = atom_layers[0]
-        hidden = np.asarray(rows.matrix @ weight.T) + bias  # each different atom once
+        hidden = np.asarray(rows.matrix @ weight.T) + bias  # each different atom row once
         for weight, bias in atom_layers[1:]:
             hidden = np.where(hidden > 0, hidden, LEAKY_SLOPE * hidden) @ weight.T + bias
         total = np.add.reduceat(hidden[rows.of_atom], atom_starts[:-1], axis=0)
@@ -77,7 +77,7 @@ class DeployedMolecules:
         try:
             found = featurize(smiles, invalid=invalid, scaffolds=False)
         except GsscError:
-            if invalid == "skip":  # not one of them is a molecule
+            if invalid == "skip":  # none of them is a molecule
                 return out
             raise
         out[found.rows - 1] = self.predict(found)
@@ -96,7 +96,7 @@ class DeployedMolecules:
         return found
 
     def description(self) -> dict[str, Any]:
-        """Return everything but the weights, for JSON."""
+        """Return everything except the weights, for JSON."""
         return {
             "format": FORMAT,
             "target_names": list(self.target_names),
@@ -116,14 +116,14 @@ class DeployedMolecules:
 
     @classmethod
     def load(cls, folder: str | Path) -> DeployedMolecules:
-        """Read back what :meth:`save` wrote."""
+        """Return the model written by :meth:`save`."""
         folder = Path(folder)
         if folder.is_dir() and not (folder / "model.json").exists():
             raise GsscError(f"{folder} has no model.json: the run is not finished, or not of GSSC")
         try:
             about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
             if about.get("format") != FORMAT:
-                raise GsscError(f"{folder} holds no model for molecules: give it feature rows, not SMILES")
+                raise GsscError(f"{folder} does not hold a model for molecules: give it feature rows, not SMILES")
             if sha256(folder / "model.safetensors") != about["sha256"]:
                 raise GsscError(f"{folder / 'model.safetensors'} is damaged: its digest is not the one in model.json")
             arrays = load_file(folder / "model.safetensors")
@@ -146,4 +146,4 @@ class DeployedMolecules:
                 arrays.get("scale"),
             )
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise GsscError(f"{folder} holds no model that can be read ({error}): train it again") from None
+            raise GsscError(f"{folder} does not hold a readable model ({error}): train it again") from None

@@ -1,7 +1,7 @@
-"""Circular environments: what surrounds an atom, hashed to columns that can be added to its row.
+"""Circular environments: the surroundings of an atom, hashed to columns that can be added to its row.
 
 The identifier of an atom at radius 0 is a hash of some of its fields; at radius r + 1 it is a hash of its identifier at
-radius r and of those of its neighbours with the bonds that lead there, in any order. Morgan fingerprints are built the
+radius r and of those of its neighbours with the bonds to them, regardless of order. Morgan fingerprints are built the
 same way. Two atoms with equal surroundings up to r bonds get equal identifiers; equal columns can also be a collision.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from gssc.molecules.fields import ATOM_FIELDS
 
-# Fields that enter an identifier: chirality, radicals and hybridization would split environments that behave alike.
+# Fields that enter an identifier: chirality, radicals and hybridization would split similar environments.
 HASHED = tuple(
     place
     for place, field in enumerate(ATOM_FIELDS)
@@ -22,7 +22,7 @@ HASHED = tuple(
 
 
 class Atoms(Protocol):
-    """Atoms and bonds, as a MoleculeSet has them."""
+    """Atoms and bonds, in the form of a MoleculeSet."""
 
     @property
     def atoms(self) -> np.ndarray:
@@ -48,14 +48,14 @@ def environments(molecules: Atoms, radius: int) -> list[np.ndarray]:
     for _ in range(radius):
         arriving = scramble(identifier[target] * np.uint64(7) + kind + np.uint64(1))
         total = np.zeros_like(identifier)
-        np.add.at(total, source, arriving)  # a sum modulo 2^64: the order of neighbours does not matter
+        np.add.at(total, source, arriving)  # a sum modulo 2^64, which does not depend on the order of neighbours
         identifier = scramble(identifier * np.uint64(131) + total)
         found.append(identifier)
     return found
 
 
 def scramble(values: np.ndarray) -> np.ndarray:
-    """Return each 64-bit integer with its bits well mixed, so that a remainder of it is a good hash."""
+    """Return each 64-bit integer with its bits mixed, so that its remainder is a good hash."""
     values = (values ^ (values >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     values = (values ^ (values >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return values ^ (values >> np.uint64(33))

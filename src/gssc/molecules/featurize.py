@@ -1,4 +1,4 @@
-"""Many SMILES to a MoleculeSet: several processes, a progress bar, and a cache on disk."""
+"""Convert many SMILES to a MoleculeSet, with several processes, a progress bar, and a cache on disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gssc.molecules.smiles import InvalidSmiles, Molecule, read_molecule
 
 CHUNK = 2000
 PROGRESS_FROM = 3000
-# Part of the cache's key: another number where the arrays made from a SMILES change.
+# Part of the cache key: to be increased when the arrays made from a SMILES change.
 FORMAT = 1
 ARRAYS = ("atoms", "atom_starts", "bonds", "bond_fields", "bond_starts", "scaffolds", "kept")
 
@@ -43,18 +43,19 @@ def featurize(
     """Return the molecules of a list of SMILES.
 
     Args:
-        smiles: texts.
+        smiles: the SMILES.
         targets: [len(smiles), T] numbers, NaN where unknown.
         target_names: [T].
-        name: what to call the set.
-        invalid: ``skip`` leaves out what RDKit cannot read and lists it in ``skipped``; ``refuse`` raises.
-        jobs: processes.
-        cache: keep the arrays in the cache folder, under a digest of the SMILES, and use them the next time.
-        progress: show a progress bar where there are many.
-        scaffolds: compute them; prediction needs none, and they take longer than all the rest. Not with ``cache``.
+        name: name of the set.
+        invalid: ``skip`` leaves out what RDKit cannot read and lists it in ``skipped``; ``refuse`` raises GsscError.
+        jobs: number of processes.
+        cache: whether to store the arrays in the cache folder, under a digest of the SMILES, and reuse them.
+        progress: whether to show a progress bar if there are many molecules.
+        scaffolds: whether to compute scaffolds; prediction does not need them, and they take longer than everything
+            else. Must be True with ``cache``.
     """
     if invalid not in ("skip", "refuse"):
-        raise GsscError(f"invalid={invalid!r} is not known: use skip or refuse")
+        raise GsscError(f"unknown value invalid={invalid!r}: use skip or refuse")
     texts = [str(text) for text in smiles]
     path = cache_path(texts) if cache else None
     found = read_cache(path) if path else None
@@ -83,7 +84,7 @@ def featurize(
 
 
 def first_reason(skipped: Sequence[Skipped]) -> str:
-    """Return the end of a message that names the first row left out."""
+    """Return the end of an error message: the first skipped row and the reason."""
     return f": row {skipped[0].row}: {skipped[0].reason}" if skipped else ""
 
 
@@ -143,7 +144,7 @@ def _tracked(chunks: Iterator[list[Molecule | str]], total: int, progress: bool)
 
 
 def _read_chunk(smiles: Sequence[str], scaffold: bool) -> list[Molecule | str]:
-    """Return a molecule, or the reason there is none, for each text."""
+    """Return for each text the molecule, or the reason why it cannot be read."""
     outcomes: list[Molecule | str] = []
     for text in smiles:
         try:
@@ -154,7 +155,7 @@ def _read_chunk(smiles: Sequence[str], scaffold: bool) -> list[Molecule | str]:
 
 
 def cache_path(smiles: Sequence[str]) -> Path:
-    """Return where the arrays of these SMILES are kept; another RDKit reads some molecules in another way."""
+    """Return the cache path of the arrays of these SMILES; it depends on the version of RDKit, which affects them."""
     digest = hashlib.sha256(f"{FORMAT} {require('rdkit', extra='molecules').__version__}\n".encode())
     for text in smiles:
         digest.update(text.encode() + b"\n")
@@ -162,7 +163,7 @@ def cache_path(smiles: Sequence[str]) -> Path:
 
 
 def read_cache(path: Path) -> Found | None:
-    """Return what :func:`write_cache` wrote; None where there is nothing whole."""
+    """Return the content written by :func:`write_cache`; None if it is missing or damaged."""
     try:
         with np.load(path, allow_pickle=False) as file:
             reasons = [(int(row), str(reason)) for row, reason in json.loads(str(file["reasons"]))]
@@ -172,7 +173,7 @@ def read_cache(path: Path) -> Found | None:
 
 
 def write_cache(path: Path, arrays: dict[str, np.ndarray], reasons: list[tuple[int, str]]) -> None:
-    """Keep arrays and reasons as one file."""
+    """Write arrays and reasons to one file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
         np.savez_compressed(temporary, allow_pickle=False, reasons=np.array(json.dumps(reasons)), **arrays)

@@ -1,7 +1,7 @@
-"""What is recorded of an atom and of a bond: nine fields and three, as integer codes.
+"""The features of atoms and bonds: nine fields per atom and three per bond, as integer codes.
 
-The fields are those that work on MoleculeNet commonly uses (Hu et al. 2020, the Open Graph Benchmark). A field holds
-the position of its value in a list; a value that is not in the list gets the last code, "other".
+The fields are those commonly used with MoleculeNet (Hu et al. 2020, the Open Graph Benchmark). The code of a value is
+its position in a list; a value that is not in the list gets the last code, "other".
 
 >>> [field.name for field in ATOM_FIELDS][:3], ATOM_WIDTH
 (['element', 'chirality', 'degree'], 177)
@@ -28,9 +28,9 @@ class Field:
     """One property of an atom or bond.
 
     Args:
-        name: what it is.
-        values: the values with a code of their own.
-        read: returns the value of an RDKit atom or bond.
+        name: name of the property.
+        values: the values that have their own code.
+        read: function that returns the value of an RDKit atom or bond.
     """
 
     name: str
@@ -67,7 +67,7 @@ BOND_FIELDS = (
     Field("stereo", STEREO, lambda bond: bond.GetStereo().name),
     Field("conjugated", (False, True), lambda bond: bond.GetIsConjugated()),
 )
-# Field by field, where its one-hot columns begin.
+# First one-hot column of each field.
 ATOM_OFFSETS = np.cumsum([0, *(entry.width for entry in ATOM_FIELDS)])
 ATOM_WIDTH = int(ATOM_OFFSETS[-1])
 BOND_WIDTHS = tuple(entry.width for entry in BOND_FIELDS)

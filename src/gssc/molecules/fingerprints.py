@@ -1,4 +1,4 @@
-"""Morgan fingerprints by RDKit: how often each circular substructure occurs, folded to a fixed number of columns."""
+"""Morgan fingerprints by RDKit: counts of circular substructures, folded to a fixed number of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`load_molecules`: a published set's name, or your own table, in; a MoleculeSet with a split out."""
+"""Load a published set of molecules or your own table as a MoleculeSet with a split."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def load_molecules(
     jobs: int = 1,
     invalid: str = "skip",
 ) -> MoleculeSet:
-    """Load bbbp, tox21, muv or hiv.
+    """Return a published set as a MoleculeSet.
 
     Args:
-        name: of the set.
+        name: bbbp, tox21, muv or hiv.
         split: ``scaffold`` (default) or ``random``, see :func:`gssc.molecules.splits.split_molecules`.
         seed: of a random split.
         data_root: folder with data files, see :func:`gssc.data.load_dataset`.
@@ -54,10 +54,10 @@ def read_molecules(
     jobs: int = 1,
     invalid: str = "skip",
 ) -> MoleculeSet:
-    """Read your own .csv or .tsv of SMILES and numeric targets (0 and 1, or measurements)."""
+    """Return your own .csv or .tsv of SMILES and numeric targets (0 and 1, or measurements) as a MoleculeSet."""
     table = read_smiles_table(path, smiles_column, targets)
     if not table.target_names:
-        raise GsscError(f"{path} has no column to learn beside the SMILES: add one, or name it with --targets")
+        raise GsscError(f"{path} has no column to learn besides the SMILES: add one, or name it with --targets")
     return _with_split(table, Path(path).stem, split, seed, jobs, invalid)
 
 
@@ -79,7 +79,7 @@ def _with_split(table: SmilesTable, name: str, split: str, seed: int, jobs: int,
 
 
 def properties(molecules: MoleculeSet, *names: str) -> MoleculeSet:
-    """Return the set with targets computed by RDKit in place of its own: ``logp`` and ``tpsa``, for regression."""
+    """Return the set with targets computed by RDKit instead of its own: ``logp`` and ``tpsa``, for regression."""
     from gssc.extras import require
     from gssc.molecules.smiles import parse
 
@@ -89,7 +89,7 @@ def properties(molecules: MoleculeSet, *names: str) -> MoleculeSet:
     }
     for name in names:
         if name not in known:
-            raise GsscError(f"property {name!r} is not known: use {' or '.join(known)}")
+            raise GsscError(f"unknown property {name!r}: use {' or '.join(known)}")
     parsed = [parse(text) for text in molecules.smiles]
     targets = np.array([[known[name](each) for name in names] for each in parsed], dtype=np.float32)
     return molecules.with_(targets=targets, target_names=tuple(names))

@@ -1,4 +1,4 @@
-"""MoleculeSet: many molecules as a few flat arrays, their targets and their split."""
+"""MoleculeSet: molecules as a few flat arrays, with their targets and their split."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gssc.tasks import MultiLabel, Regression, Task
 
 @dataclass(frozen=True)
 class Skipped:
-    """A row of a file that holds no molecule: its number (from 1, header not counted), its text, the reason."""
+    """A row of a file without a valid molecule: its number (from 1, header not counted), its text, the reason."""
 
     row: int
     smiles: str
@@ -27,18 +27,18 @@ class MoleculeSet:
     """Molecules, each a small graph, with one or several targets per molecule.
 
     Args:
-        smiles: [M] texts.
+        smiles: [M] SMILES.
         atoms: [A, 9] codes of all atoms, molecule after molecule, see :mod:`gssc.molecules.fields`.
-        atom_starts: [M + 1] where the atoms of each molecule begin.
-        bonds: [2, E] atom numbers, counted through the whole set, each bond once.
+        atom_starts: [M + 1] position of the first atom of each molecule.
+        bonds: [2, E] atom numbers in the whole set, each bond once.
         bond_fields: [E, 3] codes.
-        bond_starts: [M + 1] where the bonds of each molecule begin.
-        scaffolds: [M] number of the molecule's scaffold: equal numbers, equal scaffolds.
+        bond_starts: [M + 1] position of the first bond of each molecule.
+        scaffolds: [M] number of the molecule's scaffold; equal scaffolds have equal numbers.
         targets: [M, T]; NaN where unknown.
         target_names: [T].
         train, val, test: molecule numbers.
-        rows: [M] row of the file each molecule stands in.
-        skipped: rows that hold no molecule.
+        rows: [M] row of each molecule in the file.
+        skipped: rows without a valid molecule.
     """
 
     smiles: np.ndarray
@@ -95,7 +95,7 @@ class MoleculeSet:
 
     @property
     def task(self) -> Task:
-        """What is predicted: binary targets or measurements."""
+        """The prediction task: binary targets or measurements."""
         return Regression(self.num_targets) if self.is_regression else MultiLabel(self.num_targets)
 
     @property
@@ -153,7 +153,7 @@ def concatenate(sets: Sequence[MoleculeSet], name: str = "union") -> MoleculeSet
 
 
 def spans(starts: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions inside the chosen spans, span after span, and where each begins among them.
+    """Return the positions inside the chosen spans, span after span, and the start of each among them.
 
     >>> positions, begins = spans(np.array([0, 2, 5]), np.array([1, 0]))
     >>> positions.tolist(), begins.tolist()

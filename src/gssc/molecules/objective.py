@@ -1,4 +1,4 @@
-"""What is predicted of a molecule: loss, score and scale of binary and of measured targets, unknown ones left out."""
+"""Loss, score and scale of graph-level targets, binary or measured; unknown targets are left out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
         if positive.any() and not positive.all():
             order = np.argsort(-score[known], kind="stable")
             ranked, hits = score[known][order], np.cumsum(positive[order])
-            last = np.flatnonzero(np.append(np.diff(ranked) != 0, True))  # equal scores share the lowest precision
+            last = np.flatnonzero(np.append(np.diff(ranked) != 0, True))  # ties share the lowest precision
             gained = np.diff(hits[last], prepend=0)
             values.append(float((gained * hits[last] / (last + 1)).sum() / hits[-1]))
     return float(np.mean(values)) if values else float("nan")
@@ -34,12 +34,12 @@ def average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
 class GraphObjective:
     """Loss and score of graph-level targets.
 
-    Binary targets: cross entropy, each target's positives weighed so that both of its classes count the same (at most
-    20 times). Measured ones: squared error of standardised targets.
+    Binary targets: cross entropy, with the positives of each target weighted so that both classes have the same total
+    weight (by a factor of at most 20). Measured targets: squared error of standardised targets.
 
     Args:
-        molecules: the set; only the targets of its training molecules are looked at.
-        balance: weigh the classes.
+        molecules: the set; only the targets of its training molecules are used.
+        balance: whether to weight the classes.
     """
 
     def __init__(self, molecules: MoleculeSet, balance: bool = True):
@@ -58,12 +58,12 @@ class GraphObjective:
         self.positive_weight = torch.from_numpy(np.clip(weight, 1 / MOST_WEIGHT, MOST_WEIGHT).astype(np.float32))
 
     def wanted(self, targets: np.ndarray) -> Tensor:
-        """Return targets as the loss takes them: measured ones standardised."""
+        """Return targets in the form of the loss: measured ones are standardised."""
         scaled = (targets - self.mean) / self.scale if self.regression else targets
         return torch.from_numpy(np.asarray(scaled, dtype=np.float32))
 
     def loss(self, logits: Tensor, wanted: Tensor) -> Tensor:
-        """Return the mean loss over known targets, both [B, T]; soft targets between 0 and 1 are taken, too."""
+        """Return the mean loss over known targets, both [B, T]; soft targets between 0 and 1 are allowed."""
         known = ~wanted.isnan()
         if not known.any():
             return logits.sum() * 0

@@ -1,4 +1,4 @@
-"""Predictions for a table of SMILES of any length, read, predicted and written a block at a time."""
+"""Predictions for a table of SMILES of any length, read, predicted and written in blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK = 5000
 
 @dataclass
 class Summary:
-    """How many rows were read and which of them hold no molecule (the first few row numbers)."""
+    """The number of rows read, and the first few row numbers without a valid molecule."""
 
     rows: int = 0
     invalid: int = 0
@@ -39,7 +39,7 @@ def predict_table(
     """Write a CSV with one line per row of ``source``: row number, SMILES, one column per target.
 
     No row is lost: with ``invalid="skip"`` a row that is not a molecule gets blank predictions; with ``refuse`` the
-    first of them is an error and nothing is written.
+    first of them raises an error and nothing is written.
     """
     path = check_output(out, (".csv",), overwrite)
     source = Path(source)

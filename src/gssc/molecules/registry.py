@@ -1,4 +1,4 @@
-"""Graph-level models by name. A new one is one file and one line here."""
+"""Registry of graph-level models by name. A new model is one file and one entry here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gssc.names import nearest
 
 
 class MoleculeModel(NamedTuple):
-    """Where a model lives, its training class, what it does in one line, and where it comes from."""
+    """Module and training class of a model, a one-line summary, and its paper."""
 
     module: str
     training: str
@@ -51,7 +51,7 @@ MODELS = {
     "gssc_taught": MoleculeModel(
         "models.taught",
         "TaughtGSSCTraining",
-        "gssc that also learns the opinion of a forest",
+        "gssc that also learns from the predictions of a forest",
         "this project",
     ),
     "gcn": MoleculeModel("models.gnn", "GCNTraining", "averages over bonds, three times", "arXiv:1609.02907"),

@@ -5,8 +5,8 @@ metrics.jsonl      one line per epoch
 metrics.json       the result
 model.safetensors  the deployed model, with model.json (GSSC only)
 scores.npz         scores of every molecule, with row numbers
-skipped.csv        rows of the data that hold no molecule
-checkpoint.safetensors  only while training goes on
+skipped.csv        rows of the data without a valid molecule
+checkpoint.safetensors  only until training is finished
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ FILES = ("metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "sc
 
 
 class MoleculeRun:
-    """A run folder. Kill it at any moment: with ``resume`` it goes on from its last checkpoint.
+    """A run folder. A run may be killed at any time; with ``resume`` it continues from its last checkpoint.
 
     Args:
-        folder: where everything goes.
+        folder: the run folder.
         molecules: the data.
         model: name of a graph-level model.
-        settings: its settings; the defaults if left out.
-        data: what config.yaml notes about where the molecules come from.
-        overwrite: replace a run that is in the folder.
-        resume: go on with it.
+        settings: its settings; by default the defaults of the model.
+        data: origin of the molecules, recorded in config.yaml.
+        overwrite: whether to replace a run in the folder.
+        resume: whether to continue it.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class MoleculeRun:
         resume: bool = False,
     ):
         if overwrite and resume:
-            raise GsscError("--resume goes on with a run and --overwrite replaces it: give one of the two")
+            raise GsscError("--resume continues a run and --overwrite replaces it: give only one of the two")
         entry = molecule_model(model)
         self.folder, self.molecules, self.model = Path(folder), molecules, model
         self.settings = settings or entry.settings()
         self.config = {"data": data or {}, "molecules": {"model": model, **asdict(self.settings)}}
         there = self.folder.exists() and any(self.folder.iterdir())
         if there and not (overwrite or resume):
-            raise GsscError(f"{self.folder} already exists; use --resume to go on with it or --overwrite to replace it")
+            raise GsscError(f"{self.folder} already exists; use --resume to continue it or --overwrite to replace it")
         if there and not (self.folder / "config.yaml").exists():
-            raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
+            raise GsscError(f"{self.folder} is not empty and is not a run of gssc; choose another folder")
         if there and resume and self._config_there() != self.config:
             raise GsscError(f"cannot resume {self.folder} with other settings or data; drop them or use --overwrite")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -92,12 +92,12 @@ class MoleculeRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the run in the folder came to its end."""
+        """Whether the run in the folder is finished."""
         return (self.folder / "metrics.json").exists()
 
     @property
     def data_digest(self) -> str:
-        """A digest of the molecules, targets and split."""
+        """Digest of the molecules, targets and split."""
         digest = hashlib.sha256("\n".join(map(str, self.molecules.smiles)).encode())
         for part in (self.molecules.targets, self.molecules.train, self.molecules.val, self.molecules.test):
             digest.update(np.ascontiguousarray(part).data)
@@ -116,7 +116,7 @@ class MoleculeRun:
             return
         state = load_checkpoint(checkpoint)
         if state["data"] != self.data_digest:
-            raise GsscError(f"cannot resume {self.folder}: the molecules are not those the run began with")
+            raise GsscError(f"cannot resume {self.folder}: the molecules are not those the run was started with")
         self.training.load_state_dict(state["training"])
         lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         self._log(lines[: self.training.epoch])
@@ -151,7 +151,7 @@ class MoleculeRun:
         return self._finish()
 
     def _finish(self) -> dict[str, Any]:
-        """Write what came out; metrics.json last, since it marks the run as finished."""
+        """Write the results and return metrics.json, written last because it marks the run as finished."""
         molecules, outcome = self.molecules, self.training.outcome()
         test, precision = molecules.test, math.nan
         if not molecules.is_regression and len(test):
@@ -191,7 +191,7 @@ def _skipped(entry: Any) -> tuple[int, str, str]:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold: it has no NaN and no infinity."""
+    """Return a value that JSON can represent: NaN and infinity are replaced."""
     if isinstance(value, float):
         return round(value, 6) if math.isfinite(value) else None
     return value

@@ -1,4 +1,4 @@
-"""One SMILES text to the arrays of one molecule, by RDKit."""
+"""Convert one SMILES to the arrays of one molecule, by RDKit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.molecules.fields import ATOM_FIELDS, BOND_FIELDS
 
-# Field.code taken apart: reading a molecule is mostly this.
+# Field.code as plain lookups, because reading a molecule spends most of its time there.
 ATOM_READERS, BOND_READERS = (
     tuple((entry.read, entry.codes.get, len(entry.values)) for entry in fields) for fields in (ATOM_FIELDS, BOND_FIELDS)
 )
@@ -34,7 +34,7 @@ class InvalidSmiles(GsscError):
 
 @cache
 def chemistry() -> Any:
-    """Import RDKit's Chem with its messages on stderr turned off: what is wrong becomes an InvalidSmiles."""
+    """Return RDKit's Chem with its messages on stderr turned off; errors are raised as InvalidSmiles."""
     chem = require("rdkit.Chem", extra="molecules")
     require("rdkit.RDLogger", extra="molecules").DisableLog("rdApp.*")
     return chem
@@ -54,7 +54,7 @@ def parse(smiles: str) -> Any:
 
 
 def read_molecule(smiles: str, scaffold: bool = True) -> Molecule:
-    """Return the arrays of a molecule. All fragments of a salt are kept: one graph of several parts.
+    """Return the arrays of a molecule. All fragments of a salt are kept, as one graph of several parts.
 
     >>> ethanol = read_molecule("CCO")
     >>> ethanol.atoms.shape, ethanol.bonds.tolist(), ethanol.scaffold
@@ -74,9 +74,9 @@ def read_molecule(smiles: str, scaffold: bool = True) -> Molecule:
 
 
 def scaffold_of(molecule: Any) -> str:
-    """Return the SMILES of the Bemis-Murcko scaffold (rings and what joins them); empty where there is no ring."""
+    """Return the SMILES of the Bemis-Murcko scaffold (rings and their linkers); empty if there is no ring."""
     scaffolds = require("rdkit.Chem.Scaffolds.MurckoScaffold", extra="molecules")
     try:
         return str(scaffolds.MurckoScaffoldSmiles(mol=molecule, includeChirality=True))
-    except (RuntimeError, ValueError):  # a few organometallic rings have no valid scaffold: a group of their own
+    except (RuntimeError, ValueError):  # a few organometallic rings have no valid scaffold; they form a separate group
         return str(chemistry().MolToSmiles(molecule))

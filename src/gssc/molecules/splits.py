@@ -1,4 +1,4 @@
-"""Train, validation and test molecules: by scaffold, so that test molecules are unlike training ones, or at random."""
+"""Splits of molecules: by scaffold, so that test molecules differ from training ones, or at random."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def split_molecules(split: str, scaffolds: np.ndarray, seed: int = 0) -> tuple[S
 
 
 def scaffold_split(scaffolds: np.ndarray, shares: tuple[float, float, float] = SHARES) -> Split:
-    """Give whole scaffold groups, largest first, to training, then validation, then test, as far as they fit.
+    """Return a split that assigns whole scaffold groups, largest first, to train, then val, then test, if they fit.
 
-    Of groups of equal size the one whose first molecule comes later goes first (Hu et al. 2020).
+    Of groups of equal size, the one whose first molecule comes later is assigned first (Hu et al. 2020).
 
     >>> [part.tolist() for part in scaffold_split(np.array([0, 0, 0, 1, 1, 2, 0, 0, 0, 0]))]
     [[0, 1, 2, 5, 6, 7, 8, 9], [3, 4], []]
@@ -59,7 +59,7 @@ def scaffold_split(scaffolds: np.ndarray, shares: tuple[float, float, float] = S
 
 
 def random_split(total: int, shares: tuple[float, float, float], seed: int) -> Split:
-    """Return a random division with these shares."""
+    """Return a random split with these shares."""
     order = np.random.default_rng(seed).permutation(total)
     stops = [round(shares[0] * total), round((shares[0] + shares[1]) * total)]
     train, val, test = (np.sort(part) for part in np.split(order, stops))

@@ -1,4 +1,4 @@
-"""The loop that every graph-level model shares: shuffled batches, averaged weights, selection by validation molecules.
+"""The training loop of all graph-level models: shuffled batches, averaged weights, selection by validation molecules.
 
 It is a :class:`gssc.train.training.Training` whose graph is a MoleculeSet.
 """
@@ -34,18 +34,18 @@ PREDICT_AT_A_TIME = 512
 
 @dataclass
 class Schedule:
-    """How long and how fast a graph-level model is trained.
+    """Training schedule of a graph-level model.
 
     Args:
-        epochs: passes over the training molecules; the learning rate falls to a hundredth over them.
+        epochs: passes over the training molecules; the learning rate decays to a hundredth over them.
         batch_size: molecules per batch.
         lr: learning rate of Adam.
-        weight_decay: of Adam.
-        average: decay of the running average of the weights, which is what predicts; 0 for none.
+        weight_decay: weight decay of Adam.
+        average: decay of the running average of the weights, which is used for prediction; 0 for none.
         patience: epochs without a better validation score before stopping early.
-        balance: weigh the two classes of a binary target equally.
-        seed: of weights, batches and dropout.
-        threads: of matrix products.
+        balance: whether the two classes of a binary target have equal total weight.
+        seed: seed of weights, batches and dropout.
+        threads: threads of matrix products.
     """
 
     epochs: int = 25
@@ -61,9 +61,9 @@ class Schedule:
 
 @dataclass
 class MoleculeStep:
-    """What one pass leaves behind before it is judged: its phase, and fields of :class:`Epoch` by name.
+    """Output of one pass before it is scored: its phase, and fields of :class:`Epoch` by name.
 
-    It has no scores, which the loop checks for being finite: a pass with a loss that is not finite has raised already.
+    It has no scores for the loop to check: a pass with a loss that is not finite has already raised an error.
     """
 
     phase: str
@@ -78,7 +78,7 @@ class MoleculeJudge:
         self.training = training
 
     def record(self, step: MoleculeStep, epoch: int, seconds: float) -> Epoch:
-        """The record of an epoch."""
+        """Return the record of an epoch."""
         training, molecules = self.training, self.training.molecules
         scores = [math.nan, math.nan]
         for place, index in enumerate((molecules.val, molecules.test)):
@@ -94,11 +94,11 @@ class TorchRandom:
         self.state = torch.get_rng_state()
 
     def state_dict(self) -> State:
-        """The state."""
+        """Return the state of the generator."""
         return {"state": self.state}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Restore a state of :meth:`state_dict`."""
         self.state = state["state"]
 
 
@@ -144,17 +144,17 @@ class MoleculeTraining(Training):
 
     @abstractmethod
     def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
-        """Return the logits of a batch, [B, T]; whether the model is in training mode decides about dropout."""
+        """Return the logits of a batch, [B, T], with dropout if the model is in training mode."""
 
     def batch_loss(self, batch: MoleculeBatch) -> Tensor:
         """Return the loss of a batch."""
         return self.objective.loss(self.logits(self.model, batch), self.wanted[torch.from_numpy(batch.index)])
 
     def end_of_pass(self, step: MoleculeStep) -> None:
-        """Do what follows the pass over the molecules, and note it in the step."""
+        """Hook after the pass over the molecules; may add values to the step."""
 
     def steps(self) -> Iterator[Any]:
-        """One pass over the training molecules per step."""
+        """Yield one step per pass over the training molecules."""
         while self.epoch < self.schedule.epochs and not self.best.patience_is_over():
             for group in self.optimizer.param_groups:
                 group["lr"] = falling(self.epoch / self.schedule.epochs) * self.schedule.lr
@@ -163,7 +163,7 @@ class MoleculeTraining(Training):
             yield step
 
     def one_pass(self) -> float:
-        """Take one step per batch of training molecules; returns the mean loss."""
+        """Take one step per batch of training molecules and return the mean loss."""
         outside = torch.get_rng_state()
         torch.set_rng_state(self.torch_random.state)
         self.model.train()
@@ -195,7 +195,7 @@ class MoleculeTraining(Training):
         return torch.cat(parts).numpy() if parts else np.empty((0, self.molecules.num_targets), dtype=np.float32)
 
     def components(self) -> dict[str, Any]:
-        """The parts that have a state."""
+        """Return the parts that have a state."""
         return {
             "model": self.model,
             "averaged": self.averaged,
@@ -204,15 +204,15 @@ class MoleculeTraining(Training):
         }
 
     def kept_weights(self) -> State:
-        """The weights that predict."""
+        """Return the weights used for prediction."""
         return {"model": self.averaged.model.state_dict()}
 
     def restore_best(self, weights: State) -> None:
-        """Put weights of :meth:`kept_weights` in place."""
+        """Load weights of :meth:`kept_weights`."""
         self.averaged.model.load_state_dict(weights["model"])
 
     def outcome(self) -> Outcome:
-        """How it went; scores are probabilities' logits, or measured values in their own unit, [M, T]."""
+        """Return the result; scores are logits of probabilities, or measured values in their own unit, [M, T]."""
         scores = self.predict(np.arange(len(self.molecules)))
         scores = self.objective.outputs(scores) if self.objective.regression else scores
         edges, trust = self.edge_trust()
@@ -225,9 +225,9 @@ class MoleculeTraining(Training):
         return time.perf_counter() - started
 
     def deployed(self) -> DeployedModel:
-        """Raises: only GSSC is an MLP on rows, and it is deployed by :mod:`gssc.molecules.deployed`."""
+        """Raise NeedsGraph: only GSSC is an MLP on rows, and it is deployed by :mod:`gssc.molecules.deployed`."""
         raise NeedsGraph(f"{type(self).__name__} predicts from whole molecules and is not a plain MLP on rows")
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """All bonds [2, E]; every one is trusted where a model does not choose among them."""
+        """Return all bonds [2, E] and keep probabilities of one, for models that do not select bonds."""
         return self.molecules.bonds, np.ones(self.molecules.bonds.shape[1], dtype=np.float32)

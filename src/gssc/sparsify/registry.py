@@ -21,7 +21,7 @@ class SparsifierEntry(NamedTuple):
     paper: str
 
     def load(self) -> type[Sparsifier]:
-        """Its class."""
+        """Return the class of the sparsifier."""
         return getattr(import_module(f"gssc.sparsify.{self.module}"), self.class_name)
 
 

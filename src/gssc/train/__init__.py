@@ -1,1 +1,1 @@
-"""Training: feature rows, edge batches, losses, and the loop that is Algorithm 1."""
+"""Training: edge batches, losses, and the loops, Algorithm 1 among them."""

@@ -1,4 +1,4 @@
-"""A running average of a model's weights: steadier than any single step, and still one model."""
+"""Running average of the weights of a model, which varies less than the weights of any single step."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 class AveragedModel(Generic[Model]):
-    """Follows a model at a distance: after every step, ``average = decay * average + (1 - decay) * weights``.
+    """Averages the weights of a model: after every step, ``average = decay * average + (1 - decay) * weights``.
 
-    Early on the decay is smaller, so that the random start is soon forgotten. With a decay of 0 there is no second
-    model: :attr:`model` is the one that is trained.
+    Early on the decay is smaller, so that the random initial weights lose influence quickly. With a decay of 0 there is
+    no second model: :attr:`model` is the trained one.
 
     Args:
-        trained: the model that takes the steps.
-        decay: of the average.
+        trained: the trained model.
+        decay: decay of the average.
     """
 
     def __init__(self, trained: Model, decay: float):
@@ -28,7 +28,7 @@ class AveragedModel(Generic[Model]):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """Take in the weights as they are now, batch norm's running statistics included."""
+        """Update the average with the current weights, including the running statistics of batch norm."""
         if not self.decay:
             return
         self.steps += 1
@@ -39,11 +39,11 @@ class AveragedModel(Generic[Model]):
                 average.lerp_(now, 1 - decay)
 
     def state_dict(self) -> dict[str, Any]:
-        """The average and the steps it has taken in; without an average, only the steps."""
+        """Return the average and its number of steps; without an average, only the steps."""
         return {"steps": self.steps, "model": self.model.state_dict() if self.decay else None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Restore a state of :meth:`state_dict`."""
         self.steps = state["steps"]
         if self.decay:
             self.model.load_state_dict(state["model"])

@@ -1,7 +1,7 @@
 """Edge batches: the endpoints of a few edges, their negatives, and the feature rows of the nodes involved.
 
-A batch is all a model sees. Whether rows come from memory or disk, and which edges a process is given, is decided
-here and nowhere else.
+A batch is all the input of a model. Only this module decides whether rows come from memory or disk, and which edges a
+process gets.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class EdgeBatch:
     Attributes:
         rows: feature rows of the nodes of this batch, each node once, [U, d].
         source, target: positions of both ends in ``rows``, [B].
-        negative: positions of one node drawn a pair, [B]; None when none are drawn. Like the released program, this
-            does not check that it is no neighbour: in a sparse graph it rarely is.
-        negatives_in_batch: the endpoints of other pairs of the batch serve as negatives.
+        negative: positions of one random node per pair, [B]; None if none are drawn. As in the released program, there
+            is no check that it is not a neighbour: in a sparse graph it rarely is.
+        negatives_in_batch: whether the endpoints of other pairs of the batch are used as negatives.
         labels: training labels of both ends, -1 or NaN where unknown, [2, B] or [2, B, T].
-        index: which of the pairs given to :class:`EdgeBatches` these are, [B].
-        soft: what a teacher thinks of both ends, [2, B, C]; None without a teacher.
+        index: positions of these pairs among those given to :class:`EdgeBatches`, [B].
+        soft: soft labels of both ends by a teacher, [2, B, C]; None without a teacher.
     """
 
     rows: Rows
@@ -53,11 +53,11 @@ class EdgeBatches:
     Args:
         table: where feature rows come from.
         labels: training labels of every node, -1 or NaN where unknown.
-        batch_size: pairs a batch, of which each process computes its share. A last batch of less than two pairs per
-            process joins the batch before it: batch norm needs two rows.
+        batch_size: pairs per batch, of which each process computes its share. A last batch of less than two pairs per
+            process is merged with the batch before it: batch norm needs two rows.
         negatives: how non-neighbours are drawn, see :class:`gssc.config.ObjectiveConfig`.
-        max_batches: at most this many batches an epoch; 0 for all.
-        processes: that share every batch.
+        max_batches: maximum number of batches per epoch; 0 for all.
+        processes: processes that share every batch.
     """
 
     def __init__(
@@ -77,21 +77,21 @@ class EdgeBatches:
         self.processes = processes or Processes()
 
     def epoch(self, pairs: np.ndarray, rng: np.random.Generator) -> Iterator[EdgeBatch]:
-        """One pass over ``pairs`` [2, P] in random order."""
+        """Yield the batches of one pass over ``pairs`` [2, P] in random order."""
         for index in islice(self._chunks(pairs.shape[1], rng), self.max_batches or None):
             yield self.batch(pairs, index, rng)
 
     def node_epoch(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """One pass over all nodes in random order, a batch of them at a time, however many there are."""
+        """Yield the batches of one pass over all nodes in random order, regardless of ``max_batches``."""
         for nodes in self._chunks(self.table.shape[0], rng):
             yield nodes[self.processes.share(len(nodes))]
 
     def _chunks(self, count: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """Shuffled numbers below ``count``, a batch at a time."""
+        """Yield shuffled numbers below ``count`` in batches."""
         yield from cut(rng.permutation(count), self.batch_size, least=2 * self.processes.count)
 
     def batch(self, pairs: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> EdgeBatch:
-        """This process's share of the batch of some of the pairs [2, P], with negatives drawn by ``rng``."""
+        """Return this process's share of a batch, the pairs [2, P] at ``index``, with negatives drawn by ``rng``."""
         share = self.processes.share(len(index))
         negative = self._draw_negatives(pairs, len(index), rng)[share]
         index = index[share]
@@ -109,7 +109,7 @@ class EdgeBatches:
         )
 
     def _draw_negatives(self, pairs: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """P_k(v) of Eq. 11: ``degree`` takes an end of a random pair, which is degree-proportional by construction."""
+        """Draw nodes from P_k(v) of Eq. 11; ``degree`` uses ends of random pairs, which are proportional to degree."""
         if self.negatives == "uniform":
             return rng.integers(0, self.table.shape[0], count)
         if self.negatives == "degree":

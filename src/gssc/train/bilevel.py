@@ -30,14 +30,14 @@ from gssc.train.process import computing, is_mixed, usable_device
 from gssc.train.psi import homophily_loss
 from gssc.train.training import Diverged, Judge, Outcome, Step, Training, deployed_mlp, training_labels
 
-CENTER_NODES = 4096  # at most this many nodes take part in the step on class centres, so that it stays affordable
+CENTER_NODES = 4096  # most nodes used in the step on class centres, to limit its cost
 
 
 class BilevelTraining(Training):
     """GSSC on one graph: theta is the classifier STR-Contrast, psi the sparsifier.
 
     Several processes share the pairs of theta's batches and the nodes to predict; each computes psi and the consensus
-    for itself, from the same predictions, see :mod:`gssc.train.distributed`.
+    on its own, from the same predictions, see :mod:`gssc.train.distributed`.
 
     Args:
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
@@ -59,16 +59,16 @@ class BilevelTraining(Training):
         self._share_work()
         self.phase = "pretrain"  # then "warm-up", "alternate", "consolidate"
         self.consolidated = 0  # epochs of the last phase so far
-        self.soft_labels: Tensor | None = None  # what the last phase trains towards
-        self.label_keep: np.ndarray | None = None  # probability of each node's label to take part in an epoch, [N]
-        self.class_weight: Tensor | None = None  # of each class, [C], beside the weights of the objective
+        self.soft_labels: Tensor | None = None  # targets of the last phase
+        self.label_keep: np.ndarray | None = None  # probability that the label of each node is used in an epoch, [N]
+        self.class_weight: Tensor | None = None  # of each class, [C], in addition to the weights of the objective
         with computing(config.train.threads):
             self._build()
 
     def _share_work(self) -> None:
-        """Find out which processes train together."""
+        """Set the processes that share this training, and check the batch size."""
         self.processes, size = processes(), self.settings.train.batch_size
-        self.own_rng = self.processes.own_rng(self.rng)  # of what differs between processes: dropout
+        self.own_rng = self.processes.own_rng(self.rng)  # for what differs between processes: dropout
         least = 2 * self.processes.count
         if size < least > 2:
             raise GsscError(f"train.batch_size is {size}: {self.processes.count} processes need at least {least}")
@@ -106,7 +106,7 @@ class BilevelTraining(Training):
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[edges], graph.train, graph.val, graph.test)
 
     def _make_sparsifier(self, edges: Tensor) -> Sparsifier:
-        """The sparsifier of the settings; one that learns nothing sees no features, which may lie on disk."""
+        """Return the sparsifier of the settings; it gets features, which may be on disk, only if it reads them."""
         settings, started = self.settings.sparsifier, time.perf_counter()
         training_way("str_contrast", settings.name)
         kind = sparsifier_class(settings.name)
@@ -122,7 +122,7 @@ class BilevelTraining(Training):
     # Algorithm 1 ------------------------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[Step]:
-        """Algorithm 1 with its warm-up, and the consolidation after it, from wherever the run stands."""
+        """Run Algorithm 1 with its warm-up, and the consolidation after it, from the current state."""
         if self.phase == "pretrain":
             self.sparsifier.pretrain(self.sparsifier_optimizer)
             self.phase = "warm-up"
@@ -135,7 +135,7 @@ class BilevelTraining(Training):
         yield from self.consolidate()
 
     def warm_up(self) -> Iterator[Step]:
-        """Update theta on the full graph, until psi has pseudo-labels worth following."""
+        """Update theta on the full graph, until its pseudo-labels are good enough to train psi."""
         while self.epoch < self.settings.train.warmup_epochs and not self.best.patience_is_over():
             kept = self.every_given_pair()
             theta, _ = self.update_classifier(kept)  # Eq. 13 and 17
@@ -156,7 +156,7 @@ class BilevelTraining(Training):
             yield Step("alternate", logits, self.edges_of(kept), {**theta, **psi})
 
     def consolidate(self) -> Iterator[Step]:
-        """Update theta towards the consensus for a few cheap epochs, the learning rate falling to a hundredth."""
+        """Update theta towards the consensus for a few cheap epochs; the learning rate decays to a hundredth."""
         total = self.settings.consolidate.epochs
         if self.consolidated == total:
             return
@@ -168,7 +168,7 @@ class BilevelTraining(Training):
             yield Step("consolidate", self.predict_all(), trusted, {"classification_loss": loss})
 
     def _begin_alternation(self) -> None:
-        """Count epochs and patience from the end of the warm-up, which may have come early."""
+        """Count epochs and patience from the end of the warm-up, which may end early."""
         self.phase, self.epoch, self.best.epochs_since = "alternate", self.settings.train.warmup_epochs, 0
 
     def _begin_consolidation(self) -> None:
@@ -180,28 +180,28 @@ class BilevelTraining(Training):
     # The updates ------------------------------------------------------------------------------------------------
 
     def every_given_pair(self) -> np.ndarray:
-        """Both directions of every edge of the graph, without edges that the sparsifier proposed."""
+        """Return both directions of every edge of the graph, without edges that the sparsifier proposed."""
         count, given = self.sparsifier.edges.shape[1], np.arange(self.sparsifier.given)
         return np.concatenate([given, count + given])
 
     def edges_of(self, pairs: np.ndarray) -> np.ndarray:
-        """The undirected edges of which at least one direction is among these pairs."""
+        """Return the undirected edges of which at least one direction is among these pairs."""
         return np.unique(pairs % self.sparsifier.edges.shape[1]) if len(pairs) else pairs
 
     def sample_subgraph(self) -> tuple[np.ndarray, Tensor]:
-        """g' of Eq. 6: which pairs to train on, and the weights of all pairs, with gradient."""
+        """Return g' of Eq. 6: the positions of the pairs to train on, and the weights of all pairs, with gradient."""
         weights = self.sparsifier.sample_pairs(self.rng)
         kept = self.processes.of_first((weights.detach().cpu() > 0.5).to(torch.uint8))
         return np.flatnonzero(kept.numpy()), weights
 
     def sample_labels(self) -> None:
-        """Draw the training labels of this epoch, as edges are drawn; without keep probabilities all take part."""
+        """Draw the training labels of this epoch, as edges are drawn; without keep probabilities all are used."""
         if self.label_keep is not None:
             drawn = torch.from_numpy(self.rng.random(len(self.label_keep)) < self.label_keep)
             self.batches.labels = torch.where(drawn, self.labels, -1)
 
     def update_classifier(self, kept: np.ndarray) -> tuple[dict[str, float], Tensor]:
-        """One pass over the kept pairs, one step on the class centres; returns mean losses, and l_ij of every pair."""
+        """Train one pass over the kept pairs and one step on class centres; return mean losses, and l_ij per pair."""
         pairs = self.pairs[:, kept]
         pair_losses = torch.zeros(self.pairs.shape[1], device=self.device)
 
@@ -218,11 +218,11 @@ class BilevelTraining(Training):
         class_weight: Tensor | None,
         after: Callable[[Any, PairLogits, Tensor], None] = lambda batch, out, smoothness: None,
     ) -> dict[str, float]:
-        """One step of the classifier per batch (Eq. 13 and 17); returns mean losses.
+        """Take one step of the classifier per batch (Eq. 13 and 17) and return mean losses.
 
         Args:
-            batches: what to train on.
-            class_weight: of each class, [C].
+            batches: training batches.
+            class_weight: weight of each class, [C].
             after: called after each step with the batch, its logits and its l_ij, [B].
         """
         objective, class_weight = self.settings.objective, self._on_device(class_weight)
@@ -249,7 +249,7 @@ class BilevelTraining(Training):
         return dict(zip(("smoothness_loss", "classification_loss"), means, strict=True))
 
     def _class_weight(self, pairs: np.ndarray) -> Tensor | None:
-        """Weights of the classes in the loss over these pairs."""
+        """Return the class weights in the loss over these pairs."""
         if self.settings.objective.class_weights != "endpoints" or not self.task.has_classes:
             return self.class_weight
         first, second = torch.from_numpy(pairs)
@@ -257,24 +257,24 @@ class BilevelTraining(Training):
         return by_endpoints if self.class_weight is None else by_endpoints * self.class_weight
 
     def _call(self, method: str, given: Any) -> Any:
-        """What a method of the model gives, in mixed precision if that is on."""
+        """Return the result of a method of the model, in mixed precision if enabled."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed):
             return self.shared(method, given)
 
     def _scales(self, batch: EdgeBatch, class_weight: Tensor | None) -> list[float]:
-        """What to multiply the means over this process's pairs and labels by."""
+        """Return the factors for the means over this process's pairs and labels."""
         if self.processes.count == 1:
             return [1.0, 1.0]
         return self.processes.scales(len(batch), self.task.loss_weight(batch.labels, class_weight))
 
     def _finite(self, batch: int, *values: float) -> np.ndarray:
-        """The losses of a batch, which must be finite."""
+        """Return the losses of a batch. Raises Diverged if one is not finite."""
         if not np.isfinite(values).all():
             raise Diverged(f"epoch {self.epoch}, batch {batch}", f"lower train.lr (now {self.settings.train.lr:g})")
         return np.array(values)
 
     def update_centers(self) -> float:
-        """The released program's extra step: labelled and predicted class centres towards each other."""
+        """Take the extra step of the released program, which pulls labelled and predicted class centres together."""
         weight, most = self.settings.objective.center_weight, CENTER_NODES
         if weight == 0 or not self.task.has_classes:
             return 0.0
@@ -294,23 +294,23 @@ class BilevelTraining(Training):
 
     @torch.no_grad()
     def predict_all(self) -> Tensor:
-        """y of every node of the graph, unseen ones included, [N, C]."""
+        """Return y of every node of the graph, unseen ones included, [N, C]."""
         count = self.all_rows.shape[0]
         share = self.processes.share(count)
         return self.processes.gathered(self._predict(share), share, count)
 
     @torch.no_grad()
     def _predict(self, part: slice | None = None) -> Tensor:
-        """y of every node, or of a part of them, computed by this process alone."""
+        """Return y of all nodes, or of a part of them, computed by this process alone."""
         model = self.averaged.model.eval()
         return torch.cat([model(rows).cpu() for rows in self.all_rows.blocks(part=part)])
 
     def pair_agreement(self, logits: Tensor) -> Tensor:
-        """How far the two pseudo-labels of each pair agree, [P]."""
+        """Return the agreement of the two pseudo-labels of each pair, [P]."""
         return self.task.agreement(self._seen(logits), *torch.from_numpy(self.pairs))
 
     def update_sparsifier(self, weights: Tensor, agreement: Tensor, pair_losses: Tensor) -> dict[str, float]:
-        """One step of psi; returns its loss."""
+        """Take one step of psi and return its loss."""
         if not weights.requires_grad or self.sparsifier_optimizer is None:
             return {}
         loss = homophily_loss(self.settings.sparsifier.objective, weights, agreement.to(weights.device), pair_losses)
@@ -319,13 +319,13 @@ class BilevelTraining(Training):
         return {"sparsifier_loss": loss.item()}
 
     def update_consensus(self, logits: Tensor) -> None:
-        """Take in this epoch's predictions; the mean with the best validation score is kept."""
+        """Add the predictions of this epoch to the running mean; the mean with the best validation score is kept."""
         self.consensus.take_in(self.task.probabilities(self._seen(logits)))
         mean, val = self.consensus.mean(), self.seen.val
         self.consensus.keep_if_best(mean, self.task.score(mean.numpy()[val], self.seen.labels[val]))
 
     def update_towards_consensus(self) -> float:
-        """One pass over the nodes that training may see; returns the mean loss."""
+        """Train one pass over the nodes visible in training and return the mean loss."""
         assert self.soft_labels is not None
         total, count = np.zeros(1), 0
         self.model.train()
@@ -346,7 +346,7 @@ class BilevelTraining(Training):
         return None if weight is None else weight.to(self.device)
 
     def _seen(self, logits: Tensor) -> Tensor:
-        """The rows of nodes that training may see."""
+        """Return the rows of the nodes visible in training."""
         return logits[torch.from_numpy(self.seen_nodes)]
 
     def scale_learning_rate(self, factor: float) -> None:
@@ -356,22 +356,22 @@ class BilevelTraining(Training):
     # State and result -------------------------------------------------------------------------------------------
 
     def components(self) -> dict[str, Any]:
-        """Every part that changes in training."""
+        """Return every part that changes in training."""
         parts = {"model": self.model, "averaged": self.averaged, "sparsifier": self.sparsifier}
         psi = {"sparsifier_optimizer": self.sparsifier_optimizer} if self.sparsifier_optimizer else {}
         return {**parts, "optimizer": self.optimizer, **psi, "consensus": self.consensus}
 
     def kept_weights(self) -> State:
-        """The weights that predict, and those of the sparsifier."""
+        """Return the weights used for prediction, and those of the sparsifier."""
         return {"model": self.averaged.model.state_dict(), "sparsifier": self.sparsifier.state_dict()}
 
     def restore_best(self, weights: State) -> None:
-        """Put the kept weights in place."""
+        """Load the kept weights."""
         self.averaged.model.load_state_dict(weights["model"])
         self.sparsifier.load_state_dict(weights["sparsifier"])
 
     def outcome(self) -> Outcome:
-        """How it went."""
+        """Return the result of the training."""
         return Outcome(
             kept=self.kept(),
             scores=self._predict().numpy(),
@@ -382,12 +382,12 @@ class BilevelTraining(Training):
         )
 
     def deployed(self) -> DeployedModel:
-        """The model as it stands, with batch norm folded in, ready to serve."""
+        """Return the current model with batch norm folded in, ready to serve."""
         return deployed_mlp(
             self.graph, self.averaged.model.folded_layers(), self.settings.model.activation, self.scaling
         )
 
     @torch.no_grad()
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The edges that were weighed and the keep probability of each, which is one without a sparsifier."""
+        """Return the edges of the sparsifier and the keep probability of each, which is one without a sparsifier."""
         return self.seen_nodes[self.sparsifier.edges.cpu().numpy()], self.sparsifier.keep_probability().cpu().numpy()

@@ -1,4 +1,4 @@
-"""Checkpoints without pickle: one safetensors file, written atomically, holds everything a run needs to go on."""
+"""Checkpoints without pickle: one safetensors file, written atomically, with everything needed to resume a run."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def save_checkpoint(path: Path, state: State) -> None:
     """Write a nested state as one file, with a digest over tensors and everything else."""
     tensors: dict[str, Tensor] = {}
     outline = json.dumps(_outline(state, tensors))
-    # One entry, because the order of several is random, and the same state is to be the same bytes.
+    # One entry, because the order of several is random, and equal states must give equal bytes.
     metadata = {"state": json.dumps({"digest": _digest(tensors, outline), "outline": outline})}
     with atomic_write(path) as temporary:
         temporary.write_bytes(save(tensors, metadata=metadata))
 
 
 def load_checkpoint(path: Path) -> State:
-    """Read back what :func:`save_checkpoint` wrote; raises :class:`GsscError` if any bit of it has changed."""
+    """Return the state written by :func:`save_checkpoint`. Raises :class:`GsscError` if any bit of it has changed."""
     try:
         require_regular(path)
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
         if "state" not in metadata:
-            raise ValueError("it has no digest: another version of gssc wrote it")
+            raise ValueError("it has no digest: it was written by another version of gssc")
         written = json.loads(metadata["state"])
         if _digest(tensors, written["outline"]) != written["digest"]:
             raise ValueError("its digest differs: the file was damaged")
@@ -46,16 +46,16 @@ def load_checkpoint(path: Path) -> State:
             raise TypeError("it does not hold a state")
     except Exception as error:
         raise GsscError(
-            f"{path} is not a checkpoint that can be read ({' '.join(str(error).split())}); start over with --overwrite"
+            f"{path} is not a readable checkpoint ({' '.join(str(error).split())}); start over with --overwrite"
         ) from error
     return state
 
 
 def _outline(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """The state with every tensor replaced by a number and put aside. Dicts become pairs, so keys keep their type."""
+    """Return the state with tensors moved to ``tensors``, numbers in their place, and dicts as pairs (typed keys)."""
     if isinstance(value, Tensor):
         number = str(len(tensors))
-        tensors[number] = value.detach().cpu().contiguous().clone()  # the format refuses shared memory
+        tensors[number] = value.detach().cpu().contiguous().clone()  # the format does not allow shared memory
         return {"tensor": number}
     if isinstance(value, dict):
         return {"dict": [[key, _outline(inner, tensors)] for key, inner in value.items()]}
@@ -76,7 +76,7 @@ def _filled(outline: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def _digest(tensors: dict[str, Tensor], outline: str) -> str:
-    """SHA-256 over names, types, shapes and bytes of all tensors, and over the outline."""
+    """Return the SHA-256 of names, types, shapes and bytes of all tensors, and of the outline."""
     digest = hashlib.sha256(outline.encode())
     for key in sorted(tensors):
         value = tensors[key]
@@ -86,12 +86,12 @@ def _digest(tensors: dict[str, Tensor], outline: str) -> str:
 
 
 def module_state(module: nn.Module) -> dict[str, Tensor]:
-    """A copy of a module's weights and buffers."""
+    """Return a copy of the weights and buffers of a module."""
     return {name: value.clone() for name, value in module.state_dict().items()}
 
 
 def rng_state(rng: np.random.Generator) -> Any:
-    """The state of a generator as plain lists and numbers."""
+    """Return the state of a generator as plain lists and numbers."""
     return json.loads(json.dumps(rng.bit_generator.state, default=lambda value: value.tolist()))
 
 

@@ -1,10 +1,10 @@
-"""What recent epochs and the neighbourhood agree on: steady soft labels for every node the model was trained on.
+"""Consensus: soft labels for every training-graph node, averaged over recent epochs and over the neighbourhood.
 
-One epoch's predictions are noisy: the next step moves a point of accuracy up or down. Their mean over recent epochs is
-steadier, and averaging it over the neighbours a node agrees with is better still. Where wrong edges or labels make
-later epochs worse, validation nodes say at which epoch the mean was best. Trained towards this consensus for a few
-cheap epochs, the MLP takes on what would otherwise need an ensemble and the graph at prediction time. Neither the text
-nor the released program has this step; the presets ``paper`` and ``reference`` leave it out.
+The predictions of one epoch are noisy: a single step can change the accuracy by a point. Their mean over recent epochs
+varies less, and averaging it over the neighbours that agree with a node is more accurate still. If wrong edges or
+labels make later epochs worse, the validation score selects the epoch with the best mean. By training towards this
+consensus for a few cheap epochs, the MLP learns what would otherwise need an ensemble and the graph at prediction time.
+Neither the text nor the released program has this step; the presets ``paper`` and ``reference`` leave it out.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gssc.tasks import Task
 
 
 class Consensus:
-    """Running mean of predictions, and the soft labels it gives once smoothed over the graph.
+    """Running mean of predictions, and the soft labels made from it by smoothing over the graph.
 
     Args:
-        task: what is predicted.
+        task: the prediction task.
         edges: undirected edges of the training graph, [2, E].
-        labels: training labels, -1 or NaN where unknown, [N] or [N, T]; known ones stay what they are.
-        decay: of the running mean, per epoch.
-        steps: rounds of averaging over neighbours.
+        labels: training labels, -1 or NaN where unknown, [N] or [N, T]; known labels are kept.
+        decay: decay of the running mean, per epoch.
+        steps: number of averaging steps over neighbours.
     """
 
     def __init__(self, task: Task, edges: np.ndarray, labels: Tensor, decay: float, steps: int):
@@ -39,23 +39,23 @@ class Consensus:
         self.merit = -math.inf  # its validation score
 
     def take_in(self, probabilities: Tensor) -> None:
-        """Add one epoch's probabilities [N, C]."""
+        """Add the probabilities of one epoch, [N, C]."""
         self.total = probabilities.clone() if self.total is None else self.decay * self.total + probabilities
         self.weight = self.decay * self.weight + 1
 
     def mean(self) -> Tensor:
-        """The running mean as it stands, [N, C]."""
+        """Return the current running mean, [N, C]."""
         if self.total is None:
-            raise ValueError("no predictions have been taken in")
+            raise ValueError("no predictions have been added")
         return self.total / self.weight
 
     def keep_if_best(self, mean: Tensor, merit: float) -> None:
-        """Remember this mean unless an earlier one did better on validation nodes; without any (NaN) the last stays."""
+        """Keep this mean unless an earlier one has a higher validation score; without scores (NaN) keep the last."""
         if not merit < self.merit:
             self.kept, self.merit = mean, max(self.merit, merit)
 
     def soft_labels(self) -> Tensor:
-        """The mean, known labels put in, averaged over neighbours in proportion to their agreement, [N, C]."""
+        """Return the mean with known labels inserted, averaged over neighbours in proportion to agreement, [N, C]."""
         soft = self.task.with_known(self.mean() if self.kept is None else self.kept, self.labels)
         agreement = self.task.soft_agreement(soft, *torch.from_numpy(self.edges))
         walk = walk_matrix(self.edges, agreement.numpy(), len(soft))
@@ -65,16 +65,16 @@ class Consensus:
         return soft
 
     def state_dict(self) -> dict[str, Any]:
-        """The running mean and the one that is kept."""
+        """Return the running mean and the kept mean."""
         return {"total": self.total, "weight": self.weight, "kept": self.kept, "merit": self.merit}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Restore a state of :meth:`state_dict`."""
         self.total, self.weight, self.kept, self.merit = (state[name] for name in ("total", "weight", "kept", "merit"))
 
 
 def walk_matrix(edges: np.ndarray, weights: np.ndarray, num_nodes: int) -> sp.csr_matrix:
-    """Each node's share in each neighbour and in itself: rows of A + I, scaled to sum to one."""
+    """Return the weights of each node's neighbours and itself: rows of A + I, scaled to sum to one."""
     first, second = edges
     places = np.concatenate([first, second]), np.concatenate([second, first])
     adjacency = sp.csr_matrix((np.concatenate([weights, weights]), places), shape=(num_nodes, num_nodes))

@@ -1,4 +1,4 @@
-"""Distillation: train a teacher that passes messages, then an MLP on its predictions."""
+"""Distillation: train a message-passing teacher, then an MLP on its predictions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gssc.train.training import Epoch, Outcome, Step, Training
 
 
 class DistillTraining(Training):
-    """A student that learns from a teacher; both are supervised trainings. The sparsifier acts on the teacher.
+    """Trains a student on the predictions of a teacher; both are supervised. The sparsifier acts on the teacher.
 
-    The teacher has the settings of its own paper for this data set. It gets what training may see as its whole graph:
-    otherwise, in the inductive setting, its predictions for seen nodes would carry features of test nodes over edges.
+    The teacher has the settings of its own paper for this data set. Its whole graph is the training view: otherwise, in
+    the inductive setting, its predictions for seen nodes would use features of test nodes across edges.
 
     Args:
-        graph: the problem. Teacher and student see only :meth:`~gssc.graph.Graph.training_view` of it.
+        graph: the problem. Teacher and student use only :meth:`~gssc.graph.Graph.training_view` of it.
         config: settings of the student, of the sparsifier, and the seed of both.
     """
 
@@ -43,7 +43,7 @@ class DistillTraining(Training):
         self.scaling = self.student.scaling
 
     def epochs(self) -> Iterator[Epoch]:
-        """The teacher's epochs, then the student's, numbered on."""
+        """Yield the teacher's epochs, then the student's, numbered consecutively."""
         if not self.student.epoch:
             for record in self.teacher.epochs():
                 yield replace(record, phase="teacher", best=False)
@@ -60,34 +60,34 @@ class DistillTraining(Training):
         return replace(record, phase="student", epoch=self.teacher.epoch + record.epoch, seconds=seconds)
 
     def state_dict(self) -> State:
-        """Of both trainings."""
+        """Return the state of both trainings."""
         return {name: part.state_dict() for name, part in self.components().items()}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Restore a state of :meth:`state_dict`."""
         for name, part in self.components().items():
             part.load_state_dict(state[name])
-        if self.student.epoch:  # then the teacher has ended
+        if self.student.epoch:  # then the teacher is finished
             self.teacher.restore_best(self.teacher.best.weights)
 
     def components(self) -> dict[str, Any]:
-        """Both trainings."""
+        """Return both trainings."""
         return {"teacher": self.teacher, "student": self.student}
 
     def steps(self) -> Iterator[Step]:
-        """Those of the student."""
+        """Yield the steps of the student."""
         return self.student.steps()
 
     def kept_weights(self) -> State:
-        """Those of the student."""
+        """Return the kept weights of the student."""
         return self.student.kept_weights()
 
     def restore_best(self, weights: State) -> None:
-        """Put the student's kept weights in place."""
+        """Load the kept weights of the student."""
         self.student.restore_best(weights)
 
     def outcome(self) -> Outcome:
-        """The student's, with the seconds of both and the edges of the teacher."""
+        """Return the student's result, with the seconds of both and the edges of the teacher."""
         teacher, student = self.teacher.outcome(), self.student.outcome()
         return replace(
             student,
@@ -98,7 +98,7 @@ class DistillTraining(Training):
         )
 
     def deployed(self) -> DeployedModel:
-        """The student as a plain MLP."""
+        """Return the student as a plain MLP."""
         return self.student.deployed()
 
     @property
@@ -107,13 +107,13 @@ class DistillTraining(Training):
         return self.teacher.weighs_edges
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The edges the teacher was trained on and the keep probability of each."""
+        """Return the edges the teacher was trained on and the keep probability of each."""
         edges, trust = self.teacher.edge_trust()
         return self.seen_nodes[edges], trust
 
 
 def teacher_config(graph: Graph, config: DistillConfig) -> RivalConfig:
-    """Settings of the teacher: its recipe for this graph, with the student's sparsifier, seed and limit of epochs."""
+    """Return the settings of the teacher: its recipe, with the student's sparsifier, seed and limit of epochs."""
     name = config.teacher.name
     recipe = recipe_of(name, graph.name, graph.split)
     made = parse_config({"model": {"name": name}}, recipe.settings() if recipe else {})

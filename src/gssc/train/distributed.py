@@ -1,10 +1,10 @@
-"""Several processes that train one model: started by torchrun, each takes its share of every batch.
+"""Training of one model by several processes, started by torchrun; each computes its share of every batch.
 
 Every process draws the same batches from the same generator and computes its share of each. DistributedDataParallel
-averages the gradients, so all of them hold the same weights after every step. Losses are weighed by what a share
-holds, so that the average is the gradient of the whole batch, however unevenly its pairs and labels are shared out.
+averages the gradients, so that all processes have the same weights after every step. Losses are weighted by the content
+of a share, so that the average is the gradient of the whole batch, however unevenly its pairs and labels are divided.
 Batch norm uses the statistics of a process's own share; running statistics are averaged after every epoch. Only the
-first process reads and writes the run folder. With one process every method here is the identity.
+first process reads and writes the run folder. With one process, every method here is the identity.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from torch.nn.parallel import DistributedDataParallel
 from gssc.errors import GsscError
 
 Value = TypeVar("Value")
-LOST = "a process of this run ended, or torchrun was stopped; go on with the same command and --resume"
-# Words of gloo and NCCL when the other end of a connection is gone.
+LOST = "a process of this run ended, or torchrun was stopped; to continue, run the same command with --resume"
+# Words in the errors of gloo and NCCL when the other end of a connection is gone.
 LOST_WORDS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset", "Broken pipe", "Socket")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, as one of them sees them.
+    """The processes of a run, from the view of one of them.
 
     Args:
         rank: number of this process.
-        count: how many there are.
+        count: number of processes.
     """
 
     rank: int = 0
@@ -45,20 +45,20 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this process reads and writes files."""
+        """Whether this is the first process, which reads and writes files."""
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """The part of ``count`` rows that this process computes: all of them if two each would be too many."""
+        """Return the slice of ``count`` rows that this process computes: all, if there are fewer than two each."""
         if count < 2 * self.count:
             return slice(0, count)
         return slice(self.rank * count // self.count, (self.rank + 1) * count // self.count)
 
     def scales(self, *amounts: float) -> list[float]:
-        """What to multiply means over a share by, so that their average over processes is the mean over all shares.
+        """Return factors for means over a share, so that their average over processes is the mean over all shares.
 
         Args:
-            amounts: what each mean is over: its number of pairs, or the sum of its weights.
+            amounts: total weight of each mean: its number of pairs, or the sum of its weights.
         """
         if self.count == 1:
             return [1.0] * len(amounts)
@@ -67,7 +67,7 @@ class Processes:
         return [self.count * own / max(every, 1e-12) for own, every in zip(amounts, total.tolist(), strict=True)]
 
     def mean(self, values: np.ndarray) -> np.ndarray:
-        """The mean of each value over processes."""
+        """Return the mean of each value over processes."""
         if self.count == 1:
             return values
         total = torch.from_numpy(values.copy())
@@ -75,7 +75,7 @@ class Processes:
         return total.numpy() / self.count
 
     def gathered(self, part: Tensor, place: slice, count: int) -> Tensor:
-        """All ``count`` rows, of which this process has computed those at ``place``."""
+        """Return all ``count`` rows, of which this process has computed those at ``place``."""
         if self.count == 1:
             return part
         whole = part.new_zeros(count, *part.shape[1:])
@@ -83,19 +83,19 @@ class Processes:
         return self.summed(whole, count)
 
     def summed(self, values: Tensor, rows: int) -> Tensor:
-        """The sum over processes of what each found for its share of ``rows``, in place."""
+        """Return the sum of the values over processes, each from its share of ``rows``, in place."""
         if self.share(rows) != slice(0, rows):
             dist.all_reduce(values)
         return values
 
     def of_first(self, values: Tensor) -> Tensor:
-        """The first process's values in all of them, in place, so that no rounding sets processes apart."""
+        """Copy the values of the first process to all, in place, so that rounding does not make them differ."""
         if self.count > 1:
             dist.broadcast(values, src=0)
         return values
 
     def average_statistics(self, *modules: nn.Module) -> None:
-        """Give all processes the mean of their running statistics."""
+        """Set the running statistics of all processes to their mean."""
         if self.count == 1:
             return
         for buffer in {id(found): found for module in modules for found in module.buffers()}.values():
@@ -104,7 +104,7 @@ class Processes:
                 buffer /= self.count
 
     def from_first(self, make: Callable[[], Value]) -> Value:
-        """What ``make`` returns in the first process, in all of them; an error there ends all of them."""
+        """Return in every process what ``make`` returns in the first; an error there ends all of them."""
         if self.count == 1:
             return make()
         sent: list[Any] = [None, None]
@@ -123,19 +123,19 @@ class Processes:
         return found
 
     def own_rng(self, shared: np.random.Generator) -> np.random.Generator:
-        """A generator for what differs between processes, such as dropout; see :meth:`renew`."""
+        """Return a generator for what differs between processes, such as dropout; see :meth:`renew`."""
         return shared if self.count == 1 else np.random.Generator(np.random.SFC64(self.rank))
 
     def renew(self, own: np.random.Generator, *seed: int) -> None:
-        """Start this process's own generator afresh, so that a checkpoint need not hold one per process."""
+        """Reseed the generator of this process, so that a checkpoint does not need one per process."""
         if self.count > 1:
             own.bit_generator.state = np.random.SFC64([*seed, self.rank, self.count]).state
 
 
 class SharedModel:
-    """A model that several processes train: ``shared("compare", batch)`` calls a method and averages gradients.
+    """A model trained by several processes: ``shared("compare", batch)`` calls a method and averages gradients.
 
-    The processes find each other at the first call, not before: until then one of them may read files alone.
+    The processes connect at the first call, not before: until then one of them may read files alone.
     """
 
     def __init__(self, model: nn.Module, processes: Processes):
@@ -151,13 +151,13 @@ class SharedModel:
                     self._module,
                     device_ids=[place] if place.type == "cuda" else None,
                     broadcast_buffers=False,
-                    find_unused_parameters=True,  # a step on rows alone leaves what belongs to pairs out
+                    find_unused_parameters=True,  # a step on rows alone does not use the parameters of pairs
                 )
         return self._module(method, *arguments)
 
 
 class _Calls(nn.Module):
-    """Methods of a model by name: DistributedDataParallel looks at ``forward`` alone."""
+    """Calls methods of a model by name, because DistributedDataParallel wraps only ``forward``."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -171,13 +171,13 @@ _here = Processes()
 
 
 def processes() -> Processes:
-    """The processes of the run that is under way; one outside of :func:`joined`."""
+    """Return the processes of the current run; a single one outside of :func:`joined`."""
     return _here
 
 
 @contextmanager
 def joined() -> Iterator[Processes]:
-    """Join the other processes if torchrun started this one. Of errors, the first process to meet one reports it."""
+    """Join the other processes if torchrun started this one. Only the first process with an error reports it."""
     global _here
     if not dist.is_available() or not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
         yield _here
@@ -208,7 +208,7 @@ def _stop(*_: Any) -> None:
 
 
 def _reports() -> bool:
-    """Whether this process is the first to report an error; torchrun's own process holds the count."""
+    """Return whether this process is the first to report an error; the count is kept in torchrun's own process."""
     try:
         store = dist.distributed_c10d._get_default_store()
         return int(store.add("gssc-errors", 1)) == 1

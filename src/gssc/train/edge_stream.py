@@ -1,9 +1,9 @@
-"""The edges of a graph in shuffled order without a list of them: blocks in random order, shuffled within a buffer.
+"""Stream the edges of a graph in shuffled order in bounded memory: random blocks, shuffled within a buffer.
 
-Edges lie on disk in the order of their nodes. A pass permutes blocks of neighbouring edges, reads some of them at a
-time into a buffer, and shuffles both directions of every edge in it. Reads are long, memory is that of a buffer, and
-every pair comes exactly once per pass. What a pass looks like follows from the seed and its number alone, so that a
-position is three numbers.
+Edges are on disk in the order of their nodes. A pass permutes blocks of consecutive edges, reads some of them at a time
+into a buffer, and shuffles both directions of every edge in it. Reads are long, memory is that of a buffer, and every
+pair comes exactly once per pass. The order of a pass depends only on the seed and its number, so that a position is
+three numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 BLOCK = 2048  # edges that are read together
 BLOCKS = 32  # of a buffer
-AHEAD = 4  # batches made before they are asked for
+AHEAD = 4  # batches prepared in advance
 
 Item = TypeVar("Item")
 
@@ -38,9 +38,9 @@ class PairBatch:
 
     Attributes:
         pairs: both directions of every edge of the buffer, [2, n].
-        index: the pairs of this batch among them, [B].
-        rng: a generator of its own for whatever is drawn for this batch.
-        next: where the batch after this one is.
+        index: positions of the pairs of this batch among them, [B].
+        rng: generator for everything drawn for this batch.
+        next: position of the next batch.
     """
 
     pairs: np.ndarray
@@ -54,9 +54,9 @@ class EdgeStream:
 
     Args:
         edges: undirected edges, each once, [2, E]; a memory map is read block by block.
-        batch_size: pairs per batch; the last batch of a buffer may be smaller, but has two pairs at least.
+        batch_size: pairs per batch; the last batch of a buffer may be smaller, but has at least two pairs.
         seed: of the order.
-        block: edges that are read together and stay in one buffer.
+        block: number of edges that are read together and stay in one buffer.
         blocks: number of blocks in a buffer.
         hidden: nodes whose edges are left out, [N] booleans; None for no such nodes.
     """
@@ -74,7 +74,7 @@ class EdgeStream:
         self.block, self.blocks, self.hidden = block, blocks, hidden
 
     def batches(self, start: Position) -> Iterator[PairBatch]:
-        """The batches from a position to the end of its pass."""
+        """Yield the batches from a position to the end of its pass."""
         order = self._order(start.passes)
         buffers = -(-len(order) // self.blocks)
         for buffer in range(start.buffer, buffers):
@@ -91,7 +91,7 @@ class EdgeStream:
                 yield PairBatch(pairs, parts[number], rng, following)
 
     def endless(self, start: Position) -> Iterator[PairBatch]:
-        """Batches from a position on, pass after pass; ends only if no edge is left to read."""
+        """Yield batches from a position on, pass after pass; ends only if there is no edge to read."""
         while True:
             batch = None
             for batch in self.batches(start):
@@ -101,19 +101,19 @@ class EdgeStream:
             start = Position(start.passes + 1, 0, 0)
 
     def sample(self, count: int, seed: int) -> np.ndarray:
-        """About ``count`` edges that are not hidden, in blocks from all over the graph, [2, n]."""
+        """Return about ``count`` edges that are not hidden, in random blocks of the graph, [2, n]."""
         blocks = -(-self.edges.shape[1] // self.block)
         chosen = np.random.default_rng([seed, 16]).permutation(blocks)[: -(-count // self.block)]
         pairs = self._read(chosen * self.block)
         return pairs[:, : pairs.shape[1] // 2]
 
     def _order(self, passes: int) -> np.ndarray:
-        """First edges of the blocks in the order of a pass."""
+        """Return the first edges of the blocks in the order of a pass."""
         count = -(-self.edges.shape[1] // self.block)
         return np.random.default_rng([self.seed, passes]).permutation(count) * self.block
 
     def _read(self, starts: np.ndarray) -> np.ndarray:
-        """Both directions of every edge of some blocks, [2, n] int64."""
+        """Return both directions of every edge of some blocks, [2, n] int64."""
         found = [np.asarray(self.edges[:, start : start + self.block]) for start in np.sort(starts)]
         edges = np.concatenate(found, axis=1).astype(np.int64)
         if self.hidden is not None:
@@ -122,7 +122,7 @@ class EdgeStream:
 
 
 def cut(order: np.ndarray, size: int, least: int = 2) -> list[np.ndarray]:
-    """An array in parts of ``size``; a last part of less than ``least`` joins the part before it.
+    """Return an array in parts of ``size``; a last part of less than ``least`` is merged with the part before it.
 
     Batch norm needs two rows in every process.
 
@@ -136,7 +136,7 @@ def cut(order: np.ndarray, size: int, least: int = 2) -> list[np.ndarray]:
 
 
 def prefetched(items: Iterable[Item], ahead: int = AHEAD) -> Iterator[Item]:
-    """The items of an iterable, made by a thread while earlier ones are used; errors come out where the item would.
+    """Yield the items of an iterable, made ahead by a thread; an error is raised in place of the item.
 
     The thread ends with the iterable, or soon after the iterator is closed.
     """

@@ -1,4 +1,4 @@
-"""The losses of the paper as pure functions: tensors in, a number (or one number a pair) out.
+"""The losses of the paper as pure functions of tensors that return a number, or one number per pair.
 
 Shapes: B pairs (i, j) in a batch, C classes. A leading axis of 2 holds both directions of a pair: index 0 is the
 source i, index 1 the target j.
@@ -21,18 +21,18 @@ def pair_smoothness(
     negative_weight: float = 1.0,
     bounded: bool = True,
 ) -> Tensor:
-    """l_ij of Eq. 9 for every pair of a batch, in the sampled form of Eq. 11; D is the mean squared error.
+    """Return l_ij of Eq. 9 for every pair of a batch, in the sampled form of Eq. 11; D is the mean squared error.
 
     Args:
-        task: what is predicted.
+        task: the prediction task.
         endpoint_logits: y of both ends, [2, B, C].
         mixed_logits: z of the points i->j and j->i, [2, B, C].
-        negative_logits: z of one sampled node a pair, [B, C]; None for no negatives.
+        negative_logits: z of one sampled node per pair, [B, C]; None for no negatives.
         negative_weight: weight of the negative term.
-        bounded: compare probabilities, not logits, with the negatives.
+        bounded: whether to compare probabilities, not logits, with the negatives.
 
     Returns:
-        One value a pair, [B].
+        One value per pair, [B].
     """
     pull = (endpoint_logits - mixed_logits).square().mean(-1).sum(0)
     if negative_logits is None or negative_weight == 0:
@@ -48,14 +48,14 @@ def pair_smoothness(
 def classification(
     task: Task, endpoint_logits: Tensor, mixed_logits: Tensor, labels: Tensor, class_weight: Tensor | None = None
 ) -> Tensor:
-    """Eq. 12: cross entropy of labelled endpoints on y, and of the neighbour side z against the endpoint's label.
+    """Return Eq. 12: cross entropy of labelled endpoints on y, and of the neighbour side z with the endpoint's label.
 
     The neighbour side is the mixed point, as in the released program; with beta = 1 it is the neighbour itself, as in
-    the text. Both programs' means are over labelled ends, where the text divides by the batch size: few labelled ends
-    in a batch then weigh as much as many.
+    the text. As in the released program, means are over labelled ends, where the text divides by the batch size: a
+    batch with few labelled ends then has the same weight as one with many.
 
     Args:
-        task: what is predicted.
+        task: the prediction task.
         endpoint_logits: y of both ends, [2, B, C].
         mixed_logits: z of the neighbour side of each end, [2, B, C].
         labels: class of each end, -1 where unknown, [2, B]; or multi-label targets, NaN where missing, [2, B, C].
@@ -65,10 +65,10 @@ def classification(
 
 
 def taught(task: Task, endpoint_logits: Tensor, mixed_logits: Tensor, soft: Tensor) -> Tensor:
-    """Eq. 12 with a teacher's soft labels in place of known ones, for both ends of every pair.
+    """Return Eq. 12 with a teacher's soft labels instead of known ones, for both ends of every pair.
 
     Args:
-        task: what is predicted.
+        task: the prediction task.
         endpoint_logits: y of both ends, [2, B, C].
         mixed_logits: z of the neighbour side of each end, [2, B, C].
         soft: probabilities of both ends, [2, B, C].
@@ -78,9 +78,9 @@ def taught(task: Task, endpoint_logits: Tensor, mixed_logits: Tensor, soft: Tens
 
 
 def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num_classes: int) -> Tensor:
-    """Weight of a class = (labelled nodes of it) / (labelled edge endpoints of it), scaled to a mean of one.
+    """Return the weight of each class, its labelled nodes over its labelled edge endpoints, scaled to a mean of one.
 
-    Training visits labelled nodes once per edge, so classes of busy nodes would otherwise count for more.
+    Training visits labelled nodes once per edge, so classes of high-degree nodes would otherwise have more weight.
     """
     nodes = torch.bincount(labels[labels >= 0], minlength=num_classes).float()
     ends = torch.cat([labels[sources], labels[targets]])
@@ -89,7 +89,7 @@ def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num
 
 
 def balanced_weights(nodes: Tensor, endpoints: Tensor) -> Tensor:
-    """Labelled nodes over labelled endpoints of each class, [C], scaled to a mean of one."""
+    """Return labelled nodes over labelled endpoints of each class, [C], scaled to a mean of one."""
     nodes, endpoints = nodes.float(), endpoints.float()
     weights = torch.where(endpoints > 0, nodes / endpoints.clamp(min=1), 0)
     total = weights.sum()
@@ -97,7 +97,7 @@ def balanced_weights(nodes: Tensor, endpoints: Tensor) -> Tensor:
 
 
 def class_centers(logits: Tensor, labels: Tensor) -> Tensor:
-    """Pull, per class, the mean logits of labelled nodes and of nodes predicted as that class together.
+    """Return the loss that pulls together, per class, the mean logits of labelled and of predicted nodes.
 
     Args:
         logits: y of a set of nodes, [n, C].
@@ -113,7 +113,7 @@ def class_centers(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def homophily_share(weights: Tensor, agree: Tensor) -> Tensor:
-    """Eq. 16: the share of kept edges whose two ends get the same pseudo-label; to be maximised.
+    """Return Eq. 16: the share of kept edges whose two ends have the same pseudo-label; to be maximised.
 
     Args:
         weights: sampled edge weights g', one where kept and zero where dropped, [E], with straight-through gradient.
@@ -123,10 +123,10 @@ def homophily_share(weights: Tensor, agree: Tensor) -> Tensor:
 
 
 def homophily_ratio(weights: Tensor, agree: Tensor) -> Tensor:
-    """Mean weight of disagreeing kept edges over that of agreeing ones; to be minimised.
+    """Return the mean weight of disagreeing kept edges over that of agreeing ones; to be minimised.
 
-    The same aim as Eq. 16 with the two kinds of edges given equal say, however rare one of them is. Only kept edges get
-    a gradient, and the value itself is always one (zero when one kind is missing): it is the gradient that matters.
+    It has the same aim as Eq. 16, with equal weight for the two kinds of edges, however rare one of them is. Only kept
+    edges get a gradient, and the value itself is always one (zero if one kind is missing): only the gradient matters.
     """
     kept = weights.detach() > 0.5
     disagreeing, agreeing = kept * (1 - agree), kept * agree
@@ -136,10 +136,10 @@ def homophily_ratio(weights: Tensor, agree: Tensor) -> Tensor:
 
 
 def masked_smoothness(weights: Tensor, pair_losses: Tensor) -> Tensor:
-    """Eq. 14: the smoothness loss multiplied by g'; kept because the paper shows that it fails.
+    """Return Eq. 14: the smoothness loss multiplied by g'; included because the paper shows that it fails.
 
-    Every edge whose loss is positive is better dropped than learned, so minimising it drives the edge set towards the
-    empty one, as far as the sparsifier can follow: alpha keeps a share of every edge, and the sigmoid of a product of
-    two alike rows hardly falls below one half. Bounded negatives can make the loss of a good edge negative.
+    Dropping an edge with positive loss always lowers it, so minimising it drives the edge set towards the empty one, as
+    far as the sparsifier allows: alpha keeps a share of every edge, and the sigmoid of the product of two similar rows
+    hardly falls below one half. Bounded negatives can make the loss of a good edge negative.
     """
     return (weights * pair_losses).mean()

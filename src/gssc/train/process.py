@@ -1,4 +1,4 @@
-"""Threads, memory and signals of the process while something trains, and as they were afterwards."""
+"""Threads, memory and signals of the process during training, restored afterwards."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import torch
 
 from gssc.errors import GsscError
 
-# Parameter numbers of glibc's mallopt.
+# Parameter numbers of mallopt in glibc.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _ONE_GIB = 2**30
-# glibc raises its thresholds by itself up to these as large blocks are freed. That mode ends with the first call of
-# mallopt and cannot be started again, so they are left where it would have ended.
+# glibc raises its thresholds up to these values as large blocks are freed. That mode ends with the first call of
+# mallopt and cannot be restarted, so the thresholds are left at these values.
 _USUAL_MMAP, _USUAL_TRIM = 32 * 2**20, 64 * 2**20
 
-_depth = 0  # how many runs are under way
+_depth = 0  # number of runs in progress
 
 
 @contextmanager
 def computing(threads: int) -> Iterator[None]:
-    """Set the threads of matrix products and keep freed memory for the next batch; undo both at the end."""
+    """Set the threads of matrix products and keep freed memory for the next batch; both are undone at the end."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -39,9 +39,9 @@ def computing(threads: int) -> Iterator[None]:
 def _freed_memory_reused() -> Iterator[None]:
     """Let the allocator reuse large blocks within this process.
 
-    Every batch allocates and frees the same few matrices of some megabytes. By default glibc returns such blocks to the
-    system and requests them anew, and the system clears every page again. Does nothing where the C library has no such
-    setting.
+    Every batch allocates and frees the same few matrices of several megabytes. By default glibc returns such blocks to
+    the system and requests them again, and the system clears every page again. Does nothing if the C library has no
+    such setting.
     """
     global _depth
     library = _c_library()
@@ -71,9 +71,9 @@ def _c_library() -> Any | None:
 
 
 class Interruption:
-    """Postpones the first Ctrl+C or SIGTERM, so that the epoch in flight can be finished and saved.
+    """Postpones the first Ctrl+C or SIGTERM, so that the current epoch can be finished and saved.
 
-    A second one takes effect at once. Outside the main thread, which alone may handle signals, nothing is postponed.
+    A second signal takes effect at once. Only the main thread can handle signals; in others nothing is postponed.
 
     Args:
         on_request: called when the first signal arrives.
@@ -103,12 +103,12 @@ class Interruption:
 
 
 def is_mixed(setting: str, device: torch.device) -> bool:
-    """Whether ``train.mixed_precision`` asks for bfloat16 on this device."""
+    """Return whether ``train.mixed_precision`` selects bfloat16 on this device."""
     return setting == "on" or (setting == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
 
 
 def usable_device(name: str) -> torch.device:
-    """The device of torch with this name. Raises GsscError if there is none here."""
+    """Return the torch device with this name. Raises GsscError if it cannot be used on this machine."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -1,4 +1,4 @@
-"""The objectives that train a sparsifier under a model that never passes messages (Eq. 14 and 16)."""
+"""The objectives that train a sparsifier under a model without message passing (Eq. 14 and 16)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gssc.train import losses
 
 
 def homophily_loss(objective: str, weights: Tensor, agreement: Tensor, pair_losses: Tensor | None = None) -> Tensor:
-    """What psi descends: the released program's ratio, Eq. 16's share, or Eq. 14, which empties the graph.
+    """Return the loss of psi: the released program's ratio, the share of Eq. 16, or Eq. 14, which empties the graph.
 
     Args:
         objective: ``ratio``, ``share`` or ``masked_smoothness``.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gssc.config import RunConfig
     from gssc.graph import Graph
 
-# The trainings that leave a graph on disk where it is, by the model.
+# The trainings that stream a graph from disk, by model.
 STREAMED = {
     "gssc": "gssc.learner.streamed:StreamedLearner",
     "str_contrast": "gssc.train.stream:StreamedTraining",
@@ -36,7 +36,7 @@ def training_for(graph: Graph, config: RunConfig) -> Any:
 
 
 def gigabytes(graph: Graph) -> float:
-    """Memory of a graph's features as float32 and of both directions of its edges as int64."""
+    """Return the memory of a graph's features as float32 and of both directions of its edges as int64, in GB."""
     return (4 * graph.num_nodes * graph.num_features + 32 * graph.num_edges) / 1e9
 
 

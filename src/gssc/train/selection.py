@@ -1,4 +1,4 @@
-"""Which epoch of a run is kept, and when waiting for a better one ends. Only validation nodes have a say."""
+"""Selection of the best epoch and early stopping, by validation nodes only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gssc.train.checkpoint import State
 
 @dataclass
 class Epoch:
-    """What happened in one epoch. Test score and true homophily are for analysis only: nothing is chosen by them.
+    """Record of one epoch. Test score and true homophily are for analysis only: nothing is chosen by them.
 
-    Scores are by the metric of the task: accuracy for classes, ROC-AUC for multi-label targets.
+    Scores use the metric of the task: accuracy for classes, ROC-AUC for multi-label targets.
     """
 
     epoch: int
@@ -26,8 +26,8 @@ class Epoch:
     val_loss: float = math.nan
     test_score: float = math.nan
     edges_kept: int = 0  # undirected edges in the sampled subgraph, in at least one direction
-    homophily: float = math.nan  # of the sampled subgraph, under true labels
-    pseudo_homophily: float = math.nan  # the same under pseudo-labels
+    homophily: float = math.nan  # of the sampled subgraph, by true labels
+    pseudo_homophily: float = math.nan  # the same by pseudo-labels
     seconds: float = 0.0
     best: bool = False
 
@@ -38,8 +38,8 @@ class BestEpoch:
 
     Args:
         select: ``accuracy`` (ties: lower loss) or ``loss``.
-        patience: epochs without a better one before :meth:`patience_is_over`.
-        validation: whether there are validation labels to judge by.
+        patience: epochs without improvement before stopping early, see :meth:`patience_is_over`.
+        validation: whether there are validation labels.
     """
 
     select: str
@@ -50,10 +50,10 @@ class BestEpoch:
     epochs_since: int = 0
 
     def judge(self, record: Epoch) -> bool:
-        """Whether this epoch is the one to keep from now on.
+        """Return whether this epoch replaces the kept one.
 
-        Epochs of the last phase follow a falling learning rate to its end, so there the latest is kept: the best of
-        many noisy epochs has luck in it that the test nodes do not share.
+        In the last phase the learning rate decays to its end, so the latest epoch is kept: the best of many noisy
+        epochs is partly chosen by chance, which does not carry over to test nodes.
         """
         self.epochs_since += 1
         choose = self.validation and record.phase != "consolidate"
@@ -71,16 +71,16 @@ class BestEpoch:
         return "the lowest validation loss" if self.select == "loss" else "the highest validation score"
 
     def patience_is_over(self) -> bool:
-        """Whether there has been no better epoch for ``patience`` epochs."""
+        """Return whether there has been no better epoch for ``patience`` epochs."""
         return self.validation and self.epochs_since >= self.patience
 
     def state_dict(self) -> State:
-        """The kept record and weights, and how long ago they were kept."""
+        """Return the kept record and weights, and the number of epochs since."""
         record = asdict(self.record) if self.record else None
         return {"record": record, "weights": self.weights, "epochs_since": self.epochs_since}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Restore a state of :meth:`state_dict`."""
         self.record = Epoch(**state["record"]) if state["record"] else None
         self.weights, self.epochs_since = state["weights"], state["epochs_since"]
 

@@ -1,4 +1,4 @@
-"""Label spreading over a graph: no epochs of updates, one choice (alpha) made by the validation score."""
+"""Label spreading over a graph: no gradient updates; alpha is selected by the validation score."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, scor
 
 
 class SpreadTraining(Training):
-    """Spreads training labels with several alphas on what training may see, and with the best one on the whole graph.
+    """Spreads training labels with several alphas on the training view, and with the best one on the whole graph.
 
-    Each alpha is one step. Alpha is chosen on the edges that the sparsifier samples; prediction uses those it settles
-    on. In the inductive setting test nodes join once alpha is chosen; in cold-start they have no edges, and get the
-    shares of the classes among the training labels.
+    Each alpha is one step. Alpha is selected on the edges that the sparsifier samples; prediction uses the edges of
+    its ``settle``. In the inductive setting test nodes are added after alpha is selected; in cold-start they have no
+    edges, and get the class frequencies of the training labels.
 
     Args:
         graph: the problem, with one class per node.
-        config: all settings. ``config.model.alpha``, unless 0, is used as it is.
+        config: all settings. ``config.model.alpha``, unless 0, is used without selection.
     """
 
     Settings = RivalConfig
@@ -42,14 +42,14 @@ class SpreadTraining(Training):
     def __init__(self, graph: Graph, config: RivalConfig):
         super().__init__(graph, config)
         settings = config.sparsifier
-        training_way(config.model.name, settings.name)  # refuses a sparsifier that would have to learn
+        training_way(config.model.name, settings.name)  # raises if the sparsifier would have to learn
         if not self.task.has_classes:
             raise GsscError(f"{config.model.name} spreads one class per node; {graph.name} has multi-label targets")
         self.kind = model_entry(config.model.name).load()
         self.arguments = config.model.arguments()
         fixed = self.arguments.pop("alpha")
         usual, rest = self.kind().alpha, self.kind.alphas if len(graph.val) else ()
-        # Of equally good alphas the first is kept.
+        # Ties are broken in favour of the first alpha.
         self.alphas = (fixed,) if fixed else (usual, *(alpha for alpha in rest if alpha != usual))
         self.alpha = self.alphas[0]  # of the latest step
         with computing(config.train.threads), torch.random.fork_rng(devices=[]):
@@ -64,7 +64,7 @@ class SpreadTraining(Training):
         self.judge = Judge(self.task, self.seen.labels, weighed, *parts, logits=False)
 
     def steps(self) -> Iterator[Step]:
-        """One alpha per step."""
+        """Yield one step per alpha."""
         matrix = adjacency(self.sparsifier.edges, self.sampled, self.seen.num_nodes)
         known, kept = training_labels(self.seen).numpy(), np.flatnonzero(self.sampled.numpy() > 0)
         for alpha in self.alphas[self.epoch :]:
@@ -73,19 +73,19 @@ class SpreadTraining(Training):
             yield Step("spread", torch.from_numpy(scores), kept)
 
     def components(self) -> dict[str, Any]:
-        """Nothing but what was counted."""
+        """Return no components: the counters are the whole state."""
         return {}
 
     def kept_weights(self) -> State:
-        """The alpha that was tried last."""
+        """Return the alpha of the latest step."""
         return {"alpha": self.alpha}
 
     def restore_best(self, weights: State) -> None:
-        """Take the kept alpha."""
+        """Set the kept alpha."""
         self.alpha = weights["alpha"]
 
     def outcome(self) -> Outcome:
-        """Spread with the chosen alpha over the whole graph, in its setting."""
+        """Return the result of spreading with the selected alpha over the whole graph, in its setting."""
         graph, seen = self.graph, self.seen
         edges, weights = self.sparsifier.settle(self.rows, torch.from_numpy(seen.edges), torch.arange(seen.num_nodes))
         everywhere = adjacency(edges, weights, seen.num_nodes)
@@ -106,16 +106,16 @@ class SpreadTraining(Training):
         )
 
     def deployed(self) -> DeployedModel:
-        """There is no model without the graph."""
-        raise NeedsGraph("label_spreading is made of labels and edges alone: it cannot be deployed without the graph")
+        """Raise NeedsGraph: there is no model without the graph."""
+        raise NeedsGraph("label_spreading consists of labels and edges only: it cannot be deployed without the graph")
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The edges that were weighed and the keep probability of each, which is one without a sparsifier."""
+        """Return the edges of the sparsifier and the keep probability of each, which is one without a sparsifier."""
         return self.seen_nodes[self.sparsifier.edges.numpy()], self.sparsifier.keep_probability().numpy()
 
 
 def adjacency(edges: Tensor, weights: Tensor, num_nodes: int) -> sp.csr_matrix:
-    """The symmetric matrix of undirected edges [2, E]; edges of weight zero leave no entry."""
+    """Return the symmetric matrix of undirected edges [2, E], without entries for edges of weight zero."""
     source, target = edges[:, weights > 0].numpy()
     values = weights[weights > 0].numpy().astype(np.float64)
     shape = (num_nodes, num_nodes)

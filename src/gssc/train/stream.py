@@ -1,7 +1,7 @@
-"""Streamed training: Algorithm 1 on a graph that stays on disk, with memory for its nodes' sketches and a few batches.
+"""Streamed training: Algorithm 1 on a graph that stays on disk, with node sketches and a few batches in memory.
 
-What is held in memory: sketches and a label per node (about 200 bytes), a buffer of edges, a few batches ahead, and the
-model. What is read: features once and edges twice for the sketches, then the pairs that the schedule asks for.
+Held in memory: sketches and a label per node (about 200 bytes), a buffer of edges, a few batches ahead, and the model.
+Read from disk: features once and edges twice for the sketches, then the pairs of the schedule.
 
 ============  =====================================  ============================================================
 part          in memory (:mod:`gssc.train.bilevel`)  here
@@ -9,8 +9,8 @@ part          in memory (:mod:`gssc.train.bilevel`)  here
 pairs         all, both directions, int64            blocks in random order (:mod:`gssc.train.edge_stream`)
 sparsifier    a keep probability per edge            the evidence of a batch's edges, when the batch is made
 class weight  endpoints of all kept pairs            degrees of labelled nodes
-judged        every node, every epoch                at most 10,000 nodes of each part of the split
-homophily     over all kept edges                    a ratio added up over the batches of the epoch
+scored        every node, every epoch                at most 10,000 nodes of each part of the split
+homophily     over all kept edges                    a ratio summed over the batches of the epoch
 ============  =====================================  ============================================================
 
 The steps of the classifier are the same code, so that equal batches give equal weights.
@@ -48,22 +48,22 @@ from gssc.train.selection import BestEpoch, Epoch
 from gssc.train.training import Judge, Outcome, Step, Training, training_labels
 from gssc.trust.streamed import Sketches, StreamedTrust
 
-SPARSIFIERS = ("none", "evidence")  # that can be asked about a batch of edges
-JUDGED = 10_000  # nodes of each part of the split that judge an epoch
-TESTED = 200_000  # test nodes that the final score is of, at most
-SAMPLED_EDGES = 100_000  # whose trust is told at the end, at most
-NUMBERS_AT_A_TIME = 1 << 20  # of feature rows that are predicted together
+SPARSIFIERS = ("none", "evidence")  # that can be computed for a batch of edges
+JUDGED = 10_000  # most nodes of each part of the split that an epoch is scored on
+TESTED = 200_000  # most test nodes of the final score
+SAMPLED_EDGES = 100_000  # most edges whose trust is reported at the end
+NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows that are predicted together
 
 Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
 
 
 @dataclass
 class StreamedBatch(EdgeBatch):
-    """A batch that remembers where it came from.
+    """A batch with its node numbers and its position in the stream.
 
     Attributes:
         ends: node numbers of both ends, [2, B].
-        next: where the batch after this one is.
+        next: position of the next batch.
     """
 
     ends: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
@@ -72,7 +72,7 @@ class StreamedBatch(EdgeBatch):
 
 @dataclass
 class StreamedStep(Step):
-    """An epoch whose homophily was added up batch by batch."""
+    """An epoch with homophily summed over its batches."""
 
     pairs: int = 0
     homophily: float = math.nan
@@ -80,10 +80,10 @@ class StreamedStep(Step):
 
 
 class StreamedJudge(Judge):
-    """Scores an epoch by a sample of nodes; what concerns edges comes with the step."""
+    """Scores an epoch on a sample of nodes; values about edges come with the step."""
 
     def record(self, step: Step, epoch: int, seconds: float) -> Epoch:
-        """The record of an epoch."""
+        """Return the record of an epoch."""
         assert isinstance(step, StreamedStep)
         record = super().record(step, epoch, seconds)
         record.edges_kept, record.homophily = step.pairs, step.homophily
@@ -92,7 +92,7 @@ class StreamedJudge(Judge):
 
 
 class RowScores:
-    """Logits of nodes by number, computed when they are asked for: ``scores[nodes]`` is an array [n, C]."""
+    """Logits of nodes, computed on access: ``scores[nodes]`` is an array [n, C]."""
 
     def __init__(self, scores: Callable[[np.ndarray], np.ndarray], shape: tuple[int, int]):
         self.scores, self.shape = scores, shape
@@ -110,22 +110,22 @@ class RowScores:
 class StreamedTraining(BilevelTraining):
     """Algorithm 1 in a stream over the edges; see the table above for what differs.
 
-    An epoch takes ``train.max_batches`` batches from where the last one stopped, or what is left of a pass over all
-    pairs if that is 0. In the first ``train.warmup_epochs`` epochs every edge is used.
+    An epoch takes the next ``train.max_batches`` batches, or the rest of a pass over all pairs if that is 0. In the
+    first ``train.warmup_epochs`` epochs every edge is used.
 
     Processes started by torchrun read the same stream of edges and share the pairs of every batch, so that a position
-    means the same to any number of them. Each makes the sketches for itself.
+    is valid for any number of processes. Each process computes the sketches on its own.
 
     Args:
         graph: the problem, on disk or in memory.
         config: all settings of the run.
-        settings: those of pair training, if the run's are of another class.
-        best: what keeps the best epoch; by validation score or loss if left out.
+        settings: settings of pair training, if those of the run are of another class.
+        best: keeps the best epoch; by default by validation score or loss.
 
     Attributes:
-        sketches, trust: of nodes and edges, made when training begins, and again when it is resumed.
-        teacher: gives probabilities for nodes; both ends of every pair are then trained towards them, too.
-        position: of the next batch.
+        sketches, trust: of nodes and edges, computed when training starts and again when it is resumed.
+        teacher: returns probabilities for nodes; both ends of every pair are then trained towards them too.
+        position: position of the next batch.
     """
 
     streams: ClassVar[bool] = True
@@ -188,7 +188,7 @@ class StreamedTraining(BilevelTraining):
         self._choose_judged()
 
     def _choose_judged(self) -> None:
-        """The nodes that judge epochs: a sample of each part of the split, drawn once."""
+        """Draw the nodes that epochs are scored on: a sample of each part of the split."""
         graph, rng = self.graph, np.random.default_rng([self.settings.train.seed, 13])
         parts = [
             part if len(part) <= JUDGED else np.sort(rng.choice(part, JUDGED, replace=False))
@@ -201,7 +201,7 @@ class StreamedTraining(BilevelTraining):
 
     @property
     def position_numbers(self) -> list[int]:
-        """The position as checkpoints hold it."""
+        """The position as a list of numbers, for checkpoints."""
         return list(astuple(self.position))
 
     @position_numbers.setter
@@ -211,7 +211,7 @@ class StreamedTraining(BilevelTraining):
     # Algorithm 1, streamed --------------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[Step]:
-        """Sketches and trust, then epochs of pairs; from wherever the run stands."""
+        """Compute sketches and trust, then yield epochs of pairs, from the current state."""
         self.prepare()
         self.phase = "pairs"
         last = self.settings.train.warmup_epochs + self.settings.train.epochs
@@ -219,7 +219,7 @@ class StreamedTraining(BilevelTraining):
             yield self.train_epoch()
 
     def prepare(self) -> None:
-        """Make the sketches and weigh the evidence, if not done yet: one pass over features, two over edges."""
+        """Compute sketches and fit trust, if not done yet: one pass over features, two over edges."""
         if self.sketches is not None:
             return
         seed = self.settings.train.seed
@@ -229,7 +229,7 @@ class StreamedTraining(BilevelTraining):
         self.class_weight = self._degree_class_weight()
 
     def train_epoch(self) -> StreamedStep:
-        """The next batches, a step on class centres, and what the judged nodes are predicted as."""
+        """Train on the next batches, take a step on class centres, and predict the nodes to score."""
         counted = np.zeros(5)  # pairs, pairs with two known labels, of these alike; predicted alike; steps
 
         def count(batch: StreamedBatch, out: PairLogits, smoothness: Tensor) -> None:
@@ -252,14 +252,14 @@ class StreamedTraining(BilevelTraining):
         )
 
     def epoch_batches(self, sparsify: bool) -> Iterator[StreamedBatch]:
-        """The batches of one epoch, made by a thread ahead of their use."""
+        """Yield the batches of one epoch, prepared ahead by a thread."""
         most = self.settings.train.max_batches
         drawn = islice(self.stream.endless(self.position), most) if most else self.stream.batches(self.position)
         made = (self.made_batch(pairs, sparsify) for pairs in drawn)
         return prefetched(batch for batch in made if batch is not None)
 
     def made_batch(self, drawn: PairBatch, sparsify: bool) -> StreamedBatch | None:
-        """A batch with its feature rows, without the pairs that the evidence rules out; None if fewer than two stay."""
+        """Return a batch with its feature rows, without pairs dropped by the evidence; None if fewer than two stay."""
         batch = self.batches.batch(drawn.pairs, drawn.index, drawn.rng)
         ends = drawn.pairs[:, batch.index]
         found = StreamedBatch(**_fields(batch), ends=ends, next=drawn.next)
@@ -281,11 +281,11 @@ class StreamedTraining(BilevelTraining):
         return found
 
     def sampled_edges(self, seed: int) -> np.ndarray:
-        """Some edges that training may see, in blocks from all over the graph, [2, n]."""
+        """Return a sample of the edges visible in training, in random blocks of the graph, [2, n]."""
         return self.stream.sample(SAMPLED_EDGES, seed)
 
     def _degree_class_weight(self) -> Tensor | None:
-        """Labelled nodes over labelled endpoints of each class, as in memory, with degrees for a count of endpoints."""
+        """Return labelled nodes over labelled endpoints per class, as in memory; degrees count the endpoints."""
         if self.settings.objective.class_weights != "endpoints" or not self.task.has_classes:
             return None
         assert self.sketches is not None
@@ -295,7 +295,7 @@ class StreamedTraining(BilevelTraining):
         return losses.balanced_weights(torch.bincount(labels, minlength=width), ends)
 
     def _agreement(self, batch: StreamedBatch) -> tuple[int, int]:
-        """Pairs whose true labels are both known, and those of them with equal ones; for the record only."""
+        """Return the number of pairs with two known true labels, and of those with equal ones; for the record only."""
         if not self.task.has_classes:
             return 0, 0
         first, second = self.graph.labels[batch.ends]
@@ -310,14 +310,14 @@ class StreamedTraining(BilevelTraining):
     # Prediction, state and result -------------------------------------------------------------------------------
 
     def dense_rows(self, nodes: np.ndarray) -> np.ndarray:
-        """Scaled feature rows of nodes, [n, d]."""
+        """Return scaled feature rows of nodes, [n, d]."""
         rows = self.table.rows(nodes)
         assert isinstance(rows, Tensor)
         return rows.cpu().numpy()
 
     @torch.no_grad()
     def predict(self, nodes: np.ndarray) -> Tensor:
-        """y of some nodes, [n, C]."""
+        """Return y of some nodes, [n, C]."""
         model = self.averaged.model.eval()
         found, step = [], max(256, NUMBERS_AT_A_TIME // self.graph.num_features)
         for start in range(0, len(nodes), step):
@@ -326,19 +326,19 @@ class StreamedTraining(BilevelTraining):
         return torch.cat(found) if found else torch.empty(0, self.task.width)
 
     def components(self) -> dict[str, Any]:
-        """The model, its running average and the optimiser; sketches are made again."""
+        """Return the model, its running average and the optimiser; sketches are computed again when resumed."""
         return {"model": self.model, "averaged": self.averaged, "optimizer": self.optimizer}
 
     def kept_weights(self) -> State:
-        """The weights that predict."""
+        """Return the weights used for prediction."""
         return {"model": self.averaged.model.state_dict()}
 
     def restore_best(self, weights: State) -> None:
-        """Put the kept weights in place."""
+        """Load the kept weights."""
         self.averaged.model.load_state_dict(weights["model"])
 
     def outcome(self) -> Outcome:
-        """How it went; the test score is of at most 200,000 test nodes, edges kept are counted on a sample."""
+        """Return the result; the test score is on at most 200,000 test nodes, edges kept are counted on a sample."""
         started = time.perf_counter()
         graph, kept = self.graph, self.kept()
         rng = np.random.default_rng([self.settings.train.seed, 14])
@@ -350,7 +350,7 @@ class StreamedTraining(BilevelTraining):
         return Outcome(kept, scores, self.seconds, self.epoch, round(float((trust > 0.5).mean()) * total), total)
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """Some of the edges, at most about 100,000 from all over the graph, and the keep probability of each."""
+        """Return a sample of at most about 100,000 edges and the keep probability of each."""
         self.prepare()
         edges = self.sampled_edges(self.settings.train.seed + 1)
         if self.trust is None or edges.shape[1] == 0:
@@ -368,7 +368,7 @@ def _fields(batch: EdgeBatch) -> dict[str, Any]:
 
 
 def _some_pairs(batch: StreamedBatch, kept: np.ndarray) -> StreamedBatch:
-    """The batch with some of its pairs."""
+    """Return the batch with the pairs at ``kept`` only."""
     chosen = torch.from_numpy(kept).to(batch.source.device)
     return StreamedBatch(
         rows=batch.rows,

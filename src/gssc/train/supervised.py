@@ -1,4 +1,4 @@
-"""Full-batch training on labelled nodes: the loop of the models that GSSC is compared with, under any sparsifier."""
+"""Full-batch training on labelled nodes: the loop of the models that GSSC is compared with, with any sparsifier."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, depl
 
 
 class SupervisedTraining(Training):
-    """One training of one model under one sparsifier.
+    """One training of one model with one sparsifier.
 
     Args:
-        graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
+        graph: the problem. Training uses only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings; ``config.model.name`` is the model, see :mod:`gssc.models.registry`.
     """
 
@@ -74,7 +74,7 @@ class SupervisedTraining(Training):
         self.judge = Judge(self.task, seen.labels, self.sparsifier.edges.numpy(), seen.train, val, seen.test)
 
     def _validation_nodes(self, val: np.ndarray) -> tuple[np.ndarray, Tensor]:
-        """Nodes that choose the epoch, and those a sparsifier learns from if it learns from held-out labels."""
+        """Return the nodes that select the epoch, and those for a sparsifier that learns from held-out labels."""
         if self.way != "validation":
             return val, torch.empty(0, dtype=torch.int64)
         if len(val) < 2:
@@ -88,7 +88,7 @@ class SupervisedTraining(Training):
     # The loop ---------------------------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[Step]:
-        """Update the model on a sampled subgraph, then the sparsifier, from wherever the run stands."""
+        """Update the model on a sampled subgraph, then the sparsifier, from the current state."""
         if self.epoch == 0:
             with self._own_random_numbers():
                 self.sparsifier.pretrain(self.sparsifier_optimizer)
@@ -105,32 +105,32 @@ class SupervisedTraining(Training):
 
     @contextmanager
     def _own_random_numbers(self) -> Iterator[None]:
-        """Draw from a stream of torch's generator that belongs to this training."""
+        """Use this training's own state of torch's random generator within the context."""
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self.torch_state)
             yield
             self.torch_state = torch.get_rng_state()
 
     def sample_subgraph(self) -> Tensor:
-        """A weight for every edge of the sparsifier; the full graph while a homophily objective has no guide yet."""
+        """Return a weight for every edge of the sparsifier; all ones in the warm-up of a homophily objective."""
         if self.way == "homophily" and self.epoch < self.config.train.warmup_epochs:
             return torch.ones(self.sparsifier.edges.shape[1])
         return self.sparsifier.sample(self.rng)
 
     def update_model(self, weights: Tensor) -> tuple[float, Tensor]:
-        """The steps of one epoch; returns the mean loss, and its gradient by the edge weights."""
+        """Take the steps of one epoch; return the mean loss and its gradient with respect to the edge weights."""
         self.model.train()
         leaf = weights.detach().requires_grad_(self.way == "loss")
         graph = TrainingGraph(self.rows, *self.messages(leaf), self.labels, self.train, self.task)
         steps, total = 0, 0.0
         for loss in self.model.losses(graph, self.rng):
-            # The weights are a leaf, so that several steps an epoch can share one sample of the subgraph.
+            # The weights are a leaf, so that several steps per epoch can share one sample of the subgraph.
             descend(loss, self.optimizer)
             steps, total = steps + 1, total + loss.item()
         return total / max(steps, 1), leaf.grad / steps if leaf.grad is not None else torch.zeros_like(weights)
 
     def update_sparsifier(self, weights: Tensor, gradient: Tensor, scores: Tensor) -> None:
-        """One step of psi, by whatever this sparsifier follows under this model."""
+        """Take one step of psi, by the objective of this sparsifier under this model."""
         if self.way is None or self.sparsifier_optimizer is None or not weights.requires_grad:
             return
         if self.way == "homophily":
@@ -141,12 +141,12 @@ class SupervisedTraining(Training):
             logits = self.model(self.rows, edge_index, edge_weight)
             loss = self.task.loss(logits[self.held_out], self.labels[self.held_out])
         else:
-            loss = (weights * gradient).sum()  # its gradient by psi is that of the classifier's loss
+            loss = (weights * gradient).sum()  # its gradient with respect to psi is that of the classifier's loss
         own = self.sparsifier.own_loss()
         descend(loss if own is None else loss + own, self.sparsifier_optimizer)
 
     def messages(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Directed edges and their weights; dropped edges are left out where no gradient is needed."""
+        """Return directed edges and their weights; dropped edges are left out if no gradient is needed."""
         if weights.requires_grad:
             return self.every_edge, weights.repeat(2)
         kept = weights > 0
@@ -156,14 +156,14 @@ class SupervisedTraining(Training):
 
     @torch.no_grad()
     def predict(self, rows: Rows, edges: Tensor) -> Tensor:
-        """Logits of every node of a graph, [N, C]."""
+        """Return the logits of every node of a graph, [N, C]."""
         self.model.eval()
         if not self.model.passes_messages:
             return self.model(rows, self.every_edge, None)
         return self.model(rows, *self.settled(rows, edges))
 
     def settled(self, rows: Rows, edges: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Directed edges and weights for prediction; worked out once where the sparsifier does not change."""
+        """Return directed edges and weights for prediction; computed once if the sparsifier does not change."""
         if not self.sparsifier.trains and rows is self.rows and self._settled is not None:
             return self._settled
         names = torch.from_numpy(self.seen_nodes) if rows is not self.rows else torch.arange(len(self.seen_nodes))
@@ -181,21 +181,21 @@ class SupervisedTraining(Training):
     counters = (*Training.counters, "torch_state")
 
     def components(self) -> dict[str, Any]:
-        """Every part that changes in training."""
+        """Return every part that changes in training."""
         parts = {"model": self.model, "sparsifier": self.sparsifier, "optimizer": self.optimizer}
         return {**parts, **({"sparsifier_optimizer": self.sparsifier_optimizer} if self.sparsifier_optimizer else {})}
 
     def kept_weights(self) -> State:
-        """The model, and the sparsifier as it was when the model was judged."""
+        """Return the weights of the model, and of the sparsifier at the time the model was scored."""
         return {"model": self.model.state_dict(), "sparsifier": self.judged_sparsifier}
 
     def restore_best(self, weights: State) -> None:
-        """Put the kept weights in place."""
+        """Load the kept weights."""
         self.model.load_state_dict(weights["model"])
         self.sparsifier.load_state_dict(weights["sparsifier"])
 
     def outcome(self) -> Outcome:
-        """Scores of every node in the graph's setting, by the kept weights."""
+        """Return the result: scores of every node in the graph's setting, by the kept weights."""
         graph = self.graph
         if graph.setting == "transductive":
             rows, edges = self.rows, self.edges
@@ -215,7 +215,7 @@ class SupervisedTraining(Training):
         )
 
     def deployed(self) -> DeployedModel:
-        """The model as a plain MLP, if that is what it is."""
+        """Return the model as a plain MLP. Raises NeedsGraph if it is not one."""
         if self.model.passes_messages:
             raise NeedsGraph(f"{self.name} passes messages: it needs the graph to predict and cannot be deployed alone")
         layers = self.model.folded_layers()
@@ -225,10 +225,10 @@ class SupervisedTraining(Training):
 
     @torch.no_grad()
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The edges that were weighed and the keep probability of each, which is one without a sparsifier."""
+        """Return the edges of the sparsifier and the keep probability of each, which is one without a sparsifier."""
         return self.seen_nodes[self.sparsifier.edges.numpy()], self.sparsifier.keep_probability().numpy()
 
 
 def both_directions(edges: Tensor) -> Tensor:
-    """Undirected edges [2, E] as the directed ones [2, 2E] message passing wants."""
+    """Return undirected edges [2, E] as directed ones [2, 2E] for message passing."""
     return torch.cat([edges, edges.flip(0)], dim=1)

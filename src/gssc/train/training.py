@@ -1,6 +1,6 @@
-"""The one interface of everything that trains: built from a graph and settings, run epoch by epoch, resumable anywhere.
+"""Training: the common interface of all trainings, built from a graph and settings, run by epochs, and resumable.
 
-:func:`gssc.train.registry.training_class` names the class for each model.
+:func:`gssc.train.registry.training_class` returns the class for each model.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Diverged(GsscError):
     """A loss or a prediction is no longer a finite number.
 
     Args:
-        where: epoch, and batch if it is known.
-        remedy: what to change.
+        where: epoch, and batch if known.
+        remedy: suggested change.
     """
 
     def __init__(self, where: str, remedy: str = "lower the learning rate"):
@@ -60,20 +60,20 @@ class Diverged(GsscError):
 
 
 class NeedsGraph(GsscError):
-    """A model cannot be deployed as a plain MLP; the message has the reason."""
+    """Raised if a model cannot be deployed as a plain MLP; the message has the reason."""
 
 
 @dataclass
 class Outcome:
-    """One finished training.
+    """Result of a finished training.
 
     Args:
         kept: the epoch whose weights were kept, with its scores; nothing is chosen by its ``test_score``.
         scores: logits (or shares) of every node of the graph, test nodes in the graph's setting, [N, C].
         seconds: time of training, without reading data and without computing scores for the record.
         epochs: number of epochs trained.
-        edges_kept: undirected edges that are trusted at the end.
-        edges_total: undirected edges that training could see.
+        edges_kept: number of undirected edges trusted at the end.
+        edges_total: number of undirected edges visible in training.
     """
 
     kept: Epoch
@@ -94,7 +94,7 @@ class Outcome:
         return self.kept.test_score
 
     def measured(self) -> dict[str, float]:
-        """What a comparison records of it, by the columns of its store."""
+        """Return the values that a comparison records, by the columns of its store."""
         return {
             "val_score": self.val_score,
             "test_score": self.test_score,
@@ -107,12 +107,12 @@ class Outcome:
 
 @dataclass
 class Step:
-    """What one epoch of updates leaves behind, before it is judged.
+    """Output of one epoch of updates, before it is scored.
 
     Args:
         phase: name of the phase.
         scores: logits of the nodes that a :class:`Judge` scores, [n, C].
-        edges: positions of the undirected edges that were trained on, among those of the sparsifier.
+        edges: positions of the undirected edges trained on, among those of the sparsifier.
         losses: mean losses by their names in :class:`Epoch`.
     """
 
@@ -127,7 +127,7 @@ class Judge:
     """Scores an epoch. Only training and validation nodes influence anything; the rest is for the record.
 
     Args:
-        task: what is predicted.
+        task: the prediction task.
         labels: true labels of the scored nodes, [n] or [n, T].
         edges: undirected edges of the sparsifier by the numbers of the scored nodes, [2, E].
         train, val, test: positions among the scored nodes.
@@ -143,7 +143,7 @@ class Judge:
     logits: bool = True
 
     def record(self, step: Step, epoch: int, seconds: float) -> Epoch:
-        """The record of an epoch."""
+        """Return the record of an epoch."""
         scores = step.scores.numpy()
         train, val, test = (
             self.task.score(scores[part], self.labels[part]) for part in (self.train, self.val, self.test)
@@ -168,21 +168,21 @@ class Judge:
 class Training(ABC):
     """One training of one model on one graph.
 
-    A subclass implements :meth:`steps`, :meth:`components`, :meth:`kept_weights`, :meth:`restore_best` and what comes
-    out. It sets :attr:`judge` when it is built.
+    A subclass implements :meth:`steps`, :meth:`components`, :meth:`kept_weights`, :meth:`restore_best` and the methods
+    that return results. It sets :attr:`judge` at construction.
 
     Args:
-        graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
+        graph: the problem. Training uses only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings; ``config.model.name`` is the model.
-        best: what keeps the best epoch; by validation score or loss, as the settings have it, if left out.
+        best: keeps the best epoch; by default by validation score or loss, as in the settings.
 
     Attributes:
         Settings: the class of its settings.
         scaling: how feature rows are scaled.
         epoch: number of the next epoch.
         seconds: time spent so far.
-        best: the epoch to keep, so far.
-        counters: names of the plain attributes that belong to the state.
+        best: the best epoch so far.
+        counters: names of the plain attributes that are part of the state.
         several_processes: whether processes started by torchrun can share its work.
         streams: whether a graph on disk stays there; otherwise it is read into memory first.
     """
@@ -203,7 +203,7 @@ class Training(ABC):
             )
         if len(graph.train) == 0:
             raise GsscError(
-                f"graph {graph.name!r} has no training labels; give some nodes a label and a place in train"
+                f"graph {graph.name!r} has no training labels; give some nodes a label and put them in train"
             )
         graph = graph if self.streams else graph.in_memory()
         self.graph, self.config, self.task = graph, config, graph.task
@@ -215,9 +215,9 @@ class Training(ABC):
         self.seconds = 0.0
 
     def epochs(self) -> Iterator[Epoch]:
-        """The whole run, from wherever it stands to its end, when the weights to keep are put in place.
+        """Yield the records of all epochs from the current state on; at the end the best weights are loaded.
 
-        It may be interrupted at every yield and resumed from :meth:`state_dict`. Threads and allocator are set for
+        The run may be interrupted at every yield and resumed from :meth:`state_dict`. Threads and allocator are set for
         the run and restored when the iterator ends or is closed.
         """
         with computing(self.config.train.threads):
@@ -241,7 +241,7 @@ class Training(ABC):
             self.seconds += time.perf_counter() - started
 
     def state_dict(self) -> State:
-        """Everything needed to go on from here: nested tensors and plain values, all of them copies."""
+        """Return everything needed to resume: nested tensors and plain values, all of them copies."""
         parts = {name: part.state_dict() for name, part in self.components().items()}
         counters = {name: getattr(self, name) for name in self.counters}
         return copy.deepcopy(
@@ -249,7 +249,7 @@ class Training(ABC):
         )
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Restore a state of :meth:`state_dict`."""
         for name, part in self.components().items():
             part.load_state_dict(copy.deepcopy(state[name]))
         for name in self.counters:
@@ -259,56 +259,56 @@ class Training(ABC):
 
     @property
     def weighs_edges(self) -> bool:
-        """Whether keep probabilities are learned or estimated, so that they should differ from edge to edge."""
+        """Whether keep probabilities are learned or estimated, so that they should differ between edges."""
         sparsifier = getattr(self, "sparsifier", None)
         return sparsifier is not None and bool(sparsifier.trains)
 
     def kept(self) -> Epoch:
-        """The record of the epoch that is kept."""
+        """The record of the kept epoch."""
         if self.best.record is None:
             raise GsscError("nothing was trained: the schedule has no epochs")
         return self.best.record
 
     @abstractmethod
     def steps(self) -> Iterator[Step]:
-        """The updates, one epoch per step, from wherever the training stands."""
+        """Yield one step of updates per epoch, from the current state on."""
 
     @abstractmethod
     def components(self) -> dict[str, Any]:
-        """The parts that have a state, each with ``state_dict`` and ``load_state_dict``."""
+        """Return the parts that have a state, each with ``state_dict`` and ``load_state_dict``."""
 
     @abstractmethod
     def kept_weights(self) -> State:
-        """The weights to keep if the epoch that just ended is the best so far; they are copied."""
+        """Return the weights to keep if the latest epoch is the best so far; the caller copies them."""
 
     @abstractmethod
     def restore_best(self, weights: State) -> None:
-        """Put weights of :meth:`kept_weights` in place."""
+        """Load weights of :meth:`kept_weights`."""
 
     @abstractmethod
     def outcome(self) -> Outcome:
-        """How it went; after the end of :meth:`epochs`."""
+        """Return the result of the training, after the end of :meth:`epochs`."""
 
     @abstractmethod
     def deployed(self) -> DeployedModel:
-        """The model as a plain MLP. Raises :class:`NeedsGraph` with the reason if it cannot be one."""
+        """Return the model as a plain MLP. Raises :class:`NeedsGraph` with the reason if it cannot be one."""
 
     @abstractmethod
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The undirected edges that were weighed, by node ids of the graph, [2, E], and their keep probabilities."""
+        """Return the edges of the sparsifier by node numbers of the graph, [2, E], and their keep probabilities."""
 
 
 def scored(record: Epoch, task: Task, graph: Graph, scores: np.ndarray) -> Epoch:
-    """The record with the test score of these scores of all nodes, [N, C]."""
+    """Return the record with the test score computed from the scores of all nodes, [N, C]."""
     return replace(record, test_score=task.score(scores[graph.test], graph.labels[graph.test]))
 
 
 def deployed_mlp(
     graph: Graph, layers: list[tuple[np.ndarray, np.ndarray]], activation: str, scaling: Scaling
 ) -> DeployedModel:
-    """The MLP of these (weight [out, in], bias) pairs with the names of the graph's classes and columns.
+    """Return the MLP of these (weight [out, in], bias) pairs, with the names of the graph's classes and columns.
 
-    It takes rows as they come: the scaling of training becomes part of it.
+    It takes raw rows: the scaling of training is part of the model.
     """
     from gssc.deploy import DeployedModel
 
@@ -324,7 +324,7 @@ def deployed_mlp(
 
 
 def training_labels(graph: Graph) -> Tensor:
-    """The labels training may see: those of train nodes; -1 or NaN everywhere else."""
+    """Return the labels visible in training: those of train nodes; -1 or NaN for all others."""
     labels = graph.task.unknown(graph.num_nodes)
     train = torch.from_numpy(graph.train)
     labels[train] = torch.from_numpy(graph.labels[graph.train]).to(labels.dtype)

@@ -1,4 +1,4 @@
-"""A trained model for molecules as files for other programs: NumPy and RDKit alone, or ONNX; with a model card."""
+"""Export of a trained model for molecules: a folder for NumPy and RDKit, or ONNX, with a model card."""
 
 from gssc.molecules.export.folder import FORMATS, export_molecules
 

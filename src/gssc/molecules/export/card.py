@@ -13,7 +13,7 @@ from gssc.settings import read_settings
 
 
 def molecule_card(run: Path, model: DeployedMolecules, use: str) -> str:
-    """Return the card as Markdown; what the run did not record is marked as such."""
+    """Return the card as Markdown; values that the run did not record are marked as such."""
     metrics = read_json(run / "metrics.json") if (run / "metrics.json").exists() else {}
     config = read_settings(run / "config.yaml") if (run / "config.yaml").exists() else {}
     sections = {
@@ -53,7 +53,7 @@ def quality(metrics: dict[str, Any]) -> str:
 
 
 def limits(model: DeployedMolecules) -> str:
-    """Return what the model does not do."""
+    """Return the limitations of the model."""
     seen = (
         f"It sees each atom with its surroundings up to {model.row_format.radius} bonds away, as hashed columns."
         if model.row_format.radius
@@ -68,6 +68,6 @@ def limits(model: DeployedMolecules) -> str:
 
 
 def outputs(model: DeployedMolecules) -> str:
-    """Return what the numbers are."""
+    """Return the description of the outputs."""
     what = "Values in the unit of training" if model.mean is not None else "Probabilities of a positive label"
     return f"{what}, one column per target:\n\n{listed(list(model.target_names))}"

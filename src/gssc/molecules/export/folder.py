@@ -1,4 +1,4 @@
-"""An export folder of a model for molecules: written aside, compared with the model, then put in place in one step."""
+"""Write an export folder of a model for molecules: to a temporary folder, compared with the model, then renamed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ COMPARED = (
 
 
 def export_molecules(run: str | Path, format: str, out: str | Path | None = None, overwrite: bool = False) -> Export:
-    """Write the model of a finished run on molecules for another program to use, with a model card.
+    """Export the model of a finished run on molecules for use by other programs, with a model card.
 
     Args:
         run: the run folder.
         format: ``numpy`` (with RDKit), ``onnx`` or ``card``.
-        out: folder to write; ``export-FORMAT`` within the run if left out.
-        overwrite: replace an earlier export there.
+        out: folder to write; by default ``export-FORMAT`` within the run.
+        overwrite: whether to replace an earlier export there.
     """
     if format not in FORMATS:
         raise GsscError(f"models of molecules have no export format {format!r}: {nearest(format, FORMATS)}")
@@ -58,7 +58,7 @@ def export_molecules(run: str | Path, format: str, out: str | Path | None = None
 
 
 def write(model: DeployedMolecules, format: str, folder: Path) -> str:
-    """Write one format, compare its predictions with the model's, and return how it is used."""
+    """Write one format, compare its predictions with the model's, and return instructions for its use."""
     from gssc.molecules.export import numpy_format, onnx_format
 
     if format == "card":

@@ -43,11 +43,11 @@ def write_row_modules(folder: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a module so that it finds its neighbours in its own folder."""
+    """Copy a module with its imports changed to modules in the same folder."""
     text = source.read_text(encoding="utf-8").replace("from gssc.molecules.", "from ")
     target.write_text(text, encoding="utf-8")
 
 
 def outputs(folder: Path, smiles: Sequence[str]) -> np.ndarray:
-    """Return predictions by the predictor that was copied, from the weights in the folder."""
+    """Return predictions by the copied predictor, from the weights in the folder."""
     return np.asarray(import_module(PREDICTOR).Predictor(folder).predict(smiles))

@@ -58,7 +58,7 @@ def write(model: DeployedMolecules, folder: Path) -> None:
 
 
 def outputs(folder: Path, smiles: Sequence[str], model: DeployedMolecules) -> np.ndarray:
-    """Return predictions by the reference evaluator that onnx brings along."""
+    """Return predictions by the reference evaluator of the onnx package."""
     molecules = featurize(smiles)
     found = AtomRows(molecules, model.row_format)
     rows = found.matrix[found.of_atom].toarray().astype(np.float32)

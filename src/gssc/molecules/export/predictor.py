@@ -1,8 +1,8 @@
-"""Predicts molecules from their SMILES with NumPy and RDKit; reads model.npz beside this file.
+"""Predict properties of molecules from their SMILES with NumPy and RDKit; reads model.npz next to this file.
 
 python predict.py molecules.csv predictions.csv [COLUMN]
 
-Written by `gssc export`; fields.py and environments.py beside it define the columns of an atom's row.
+Written by `gssc export`; fields.py and environments.py next to it define the columns of an atom's row.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rdkit import Chem, rdBase
 from gssc.molecules.environments import environments
 from gssc.molecules.fields import ATOM_FIELDS, ATOM_OFFSETS, ATOM_WIDTH, BOND_FIELDS
 
-BLOCK = 5000  # rows of a table that are predicted together
+BLOCK = 5000  # number of table rows predicted together
 LEAKY_SLOPE = 0.01
 rdBase.DisableLog("rdApp.*")  # what cannot be read is reported as NaN
 
 
 class Molecules(NamedTuple):
-    """Codes of all atoms [A, 9], bonds [2, E] and their codes [E, 3], and where each molecule's atoms begin."""
+    """Codes of all atoms [A, 9], bonds [2, E] and their codes [E, 3], and the first atom of each molecule."""
 
     atoms: np.ndarray
     bonds: np.ndarray
@@ -39,7 +39,7 @@ class Predictor:
     """The model of an export folder.
 
     Args:
-        folder: where model.npz is; the folder of this file if left out.
+        folder: folder of model.npz; by default that of this file.
     """
 
     def __init__(self, folder: str | Path | None = None):
@@ -76,7 +76,7 @@ class Predictor:
         return np.asarray(1 / (1 + np.exp(-np.clip(logits, -60, 60))))
 
     def _logits(self, columns: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        different, place = np.unique(columns, axis=0, return_inverse=True)  # each different atom passes through once
+        different, place = np.unique(columns, axis=0, return_inverse=True)  # each different atom row is computed once
         sizes = np.diff(starts).astype(np.float32)[:, None]
         results = []
         for member in range(self.members):
@@ -121,7 +121,7 @@ def molecules_of(parsed: Iterable[Chem.Mol]) -> Molecules:
 
 
 def main(source: str, target: str, column: str = "smiles") -> None:
-    """Write one line of predictions per line of a CSV file, a block at a time; blank where there is no molecule."""
+    """Write one line of predictions per line of a CSV file, in blocks; blank for invalid molecules."""
     model = Predictor()
     table, found = Path(source), Path(target)
     with table.open(newline="", encoding="utf-8-sig") as file, found.open("w", newline="", encoding="utf-8") as out:

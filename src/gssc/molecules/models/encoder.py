@@ -1,4 +1,4 @@
-"""The message-passing encoder of the rivals: PyTorch Geometric's GCN or GIN layers over embedded atom fields."""
+"""The message-passing encoder of the rivals: GCN or GIN layers of PyTorch Geometric over embedded atom fields."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class GraphEncoder(nn.Module):
 
     Args:
         kind: ``gcn`` (GCNConv, bonds unweighted) or ``gin`` (GINEConv, bond fields added to messages).
-        width: of every layer.
+        width: width of every layer.
         layers: number of convolutions.
-        dropout: after each of them.
+        dropout: dropout rate after each of them.
     """
 
     def __init__(self, kind: str = "gcn", width: int = 128, layers: int = 3, dropout: float = 0.1):
@@ -52,7 +52,7 @@ class GraphEncoder(nn.Module):
         self.offsets: Tensor
         self.register_buffer("offsets", torch.from_numpy(ATOM_OFFSETS[:-1].copy()), persistent=False)
         self.atom_embedding = nn.EmbeddingBag(ATOM_WIDTH, width, mode="sum")
-        self.mask_row = nn.Parameter(torch.zeros(width))  # in place of an atom's row where it is hidden
+        self.mask_row = nn.Parameter(torch.zeros(width))  # replaces the row of a hidden atom
         if kind == "gin":
             self.bond_embeddings = nn.ModuleList(nn.Embedding(size, width) for size in BOND_WIDTHS)
         self.convolutions = nn.ModuleList(self._convolution(convolutions, width) for _ in range(layers))
@@ -86,9 +86,9 @@ class GraphEncoder(nn.Module):
 
 
 def byte_mask(shape: torch.Size, rate: float) -> Tensor:
-    """Return a dropout mask cut from random bytes of torch's generator; the rate is rounded to the nearest 1/256.
+    """Return a dropout mask made from random bytes of torch's generator; the rate is rounded to the nearest 1/256.
 
-    A float per unit, as in torch's own dropout, would take a fifth of the training time of a GCN on a CPU.
+    One float per unit, as in torch's own dropout, would take a fifth of the training time of a GCN on a CPU.
     """
     cut = round(rate * 256)
     words = torch.empty(-(-shape.numel() // 8), dtype=torch.int64).random_(-(2**63), None)

@@ -1,4 +1,4 @@
-"""The chemist's baseline: a random forest on Morgan count fingerprints, one per target."""
+"""The standard baseline of cheminformatics: a random forest on Morgan count fingerprints, one per target."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gssc.molecules.batches import MoleculeBatch
 from gssc.molecules.fingerprints import morgan_counts
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
 
-MARGIN = 1e-3  # forests give shares of trees: 0 and 1 must have finite logits
+MARGIN = 1e-3  # forests predict shares of trees; keeps the logits of 0 and 1 finite
 
 
 @dataclass
 class Settings:
-    """Fingerprints and forest.
+    """Settings of fingerprints and forest.
 
     Args:
         radius, columns: of the fingerprints.
-        trees: per target.
-        train: only its seed and threads count; an epoch is the forest of one target.
+        trees: number of trees per target.
+        train: only its seed and threads are used; an epoch is the forest of one target.
     """
 
     radius: int = 2
@@ -36,7 +36,7 @@ class Settings:
 
 
 class ForestTraining(MoleculeTraining):
-    """Fits one forest per target; what it keeps are the logits of every molecule."""
+    """Fits one forest per target; its state is the logits of every molecule."""
 
     model: ForestScores
 
@@ -49,7 +49,7 @@ class ForestTraining(MoleculeTraining):
         return morgan_counts(self.molecules.smiles, self.config.radius, self.config.columns).toarray().clip(max=255)
 
     def steps(self) -> Iterator[Any]:
-        """One forest per step."""
+        """Yield one step per forest."""
         self.best.validation = False  # the last step has all targets
         while self.epoch < self.molecules.num_targets:
             self.model.logits[:, self.epoch] = torch.from_numpy(self._fit(self.epoch).astype(np.float32))
@@ -75,7 +75,7 @@ class ForestTraining(MoleculeTraining):
 def fitted_forest(
     rows: np.ndarray, truth: np.ndarray, trees: int, seed: int, regression: bool, out_of_bag: bool = False
 ) -> Any:
-    """Return a fitted forest; ``out_of_bag`` adds predictions of its own rows by trees that did not see them."""
+    """Return a fitted forest; ``out_of_bag`` adds predictions of its own rows by trees fitted without them."""
     ensemble = require("sklearn.ensemble", extra="molecules")
     shared = {"n_estimators": trees, "random_state": seed, "oob_score": out_of_bag}
     if regression:
@@ -84,11 +84,11 @@ def fitted_forest(
 
 
 class ForestScores(nn.Module):
-    """The logits of every molecule, zero where no forest has been fitted yet."""
+    """The logits of every molecule, zero for targets without a fitted forest."""
 
     logits: Tensor
 
     def __init__(self, molecules: int, targets: int):
         super().__init__()
-        self.unused = nn.Parameter(torch.zeros(1))  # optimisers want a parameter
+        self.unused = nn.Parameter(torch.zeros(1))  # optimisers need a parameter
         self.register_buffer("logits", torch.zeros(molecules, targets))

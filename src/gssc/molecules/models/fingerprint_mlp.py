@@ -1,4 +1,4 @@
-"""An MLP on Morgan count fingerprints: what a plain network makes of the chemist's features."""
+"""An MLP on Morgan count fingerprints."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gssc.molecules.training import MoleculeTraining, Schedule
 
 @dataclass
 class Settings:
-    """Fingerprints, network and schedule.
+    """Settings of fingerprints, network and schedule.
 
     Args:
         radius, columns: of the fingerprints.
         hidden: width of the two hidden layers.
-        dropout: of hidden units.
+        dropout: share of hidden units dropped in training.
         train: see :class:`gssc.molecules.training.Schedule`.
     """
 

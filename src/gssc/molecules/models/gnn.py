@@ -14,7 +14,7 @@ from gssc.molecules.training import MoleculeTraining, Schedule
 
 @dataclass
 class Settings:
-    """A graph neural network and its schedule.
+    """Settings of a graph neural network and its schedule.
 
     Args:
         width, layers, dropout: of the encoder.
@@ -55,6 +55,6 @@ class GCNTraining(MoleculeTraining):
 
 
 class GINTraining(GCNTraining):
-    """The same with GIN layers, which see bond fields, too."""
+    """Trains a GIN, whose layers also use bond fields."""
 
     kind = "gin"

@@ -1,12 +1,12 @@
-"""GSSC on molecules: the MLP sees single atoms, bonds only choose training pairs (the loss after Eq. 13).
+"""GSSC on molecules: the MLP takes single atoms; bonds only define training pairs (the loss after Eq. 13).
 
     L = L_smooth(bonds that STR-Sparse keeps) + L_graph(mean of the atoms' embeddings, the molecule's targets)
 
-Atoms have no labels, so head f gives an embedding of K numbers in place of class scores. Its largest entry is the
+Atoms have no labels, so head f outputs an embedding of K numbers instead of class scores. Its largest entry is the
 atom's pseudo-label: the K entries are soft clusters, pulled together along bonds and pushed apart by negatives. The
-homophily objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends fall into the same cluster.
+homophily objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends are in the same cluster.
 
-The keep probability of a bond depends on its two atom rows alone, so it is computed once per pair of rows.
+The keep probability of a bond depends only on its two atom rows, so it is computed once per pair of rows.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from gssc.train.optimize import descend
 
 @dataclass
 class Settings:
-    """GSSC at graph level.
+    """Settings of GSSC at graph level.
 
     Args:
         hidden, layers, dropout: of the MLP on atoms, see :class:`gssc.models.str_contrast.STRContrastSettings`.
-        embedding: numbers per atom that head f gives; the molecule's embedding is their mean.
+        embedding: width of the atom embedding of head f; the molecule's embedding is the mean over its atoms.
         readout: ``linear`` (text) or ``mlp``, see :class:`Readout`.
-        use_size: give the readout the logarithm of the number of atoms, which a mean loses.
-        pooling: ``mean`` of the atoms' embeddings (text), or ``mean_and_sum``, which counts atoms, too.
-        members: networks with weights of their own that are trained on the same batches; their mean predicts.
-        radius: adds hashed circular environments up to this radius to the atom rows; 0: atoms alone.
+        use_size: whether the readout gets the logarithm of the number of atoms, which a mean loses.
+        pooling: ``mean`` of the atoms' embeddings (text), or ``mean_and_sum``, which also depends on their number.
+        members: number of separate networks trained on the same batches; the prediction is their mean.
+        radius: adds hashed circular environments up to this radius to the atom rows; 0 adds none.
         columns: hashed columns per radius.
-        smoothness_weight: of L_smooth beside L_graph.
-        negative_weight: of the negative term within L_smooth.
-        pairs: bonds per batch that enter L_smooth, drawn anew each time.
-        sparsify: learn which bonds to train on; off keeps every bond (the ablation).
+        smoothness_weight: weight of L_smooth relative to L_graph.
+        negative_weight: weight of the negative term within L_smooth.
+        pairs: bonds per batch in L_smooth, redrawn each time.
+        sparsify: whether to learn which bonds to train on; off keeps every bond (the ablation).
         warmup: epochs on all bonds before the sparsifier begins.
         alpha, temperature, sparsifier_lr: of STR-Sparse (Eq. 5 and 6).
         train: see :class:`gssc.molecules.training.Schedule`.
@@ -78,7 +78,7 @@ class Settings:
 
 
 class Readout(nn.Module):
-    """Turns a molecule's embedding into targets: a linear map, or batch norm, a hidden layer and dropout before it."""
+    """Maps a molecule's embedding to targets: a linear map, or batch norm, a hidden layer and dropout before it."""
 
     def __init__(self, inputs: int, outputs: int, settings: Settings):
         super().__init__()
@@ -127,7 +127,7 @@ class AtomClassifier(nn.Module):
 
 
 class Committee(nn.Module):
-    """Several :class:`AtomClassifier` with weights of their own."""
+    """Several :class:`AtomClassifier` with separate weights."""
 
     def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
         super().__init__()
@@ -142,7 +142,7 @@ class Committee(nn.Module):
 
 
 class GSSCTraining(MoleculeTraining):
-    """Trains a :class:`Committee`; prediction looks at atom rows only."""
+    """Trains a :class:`Committee`; prediction uses atom rows only."""
 
     model: Committee
 
@@ -150,7 +150,7 @@ class GSSCTraining(MoleculeTraining):
         settings, molecules = self.config, self.molecules
         self.rows = AtomRows(molecules, RowFormat(settings.radius, settings.columns))
         self.model = Committee(self.rows.matrix.shape[1], molecules.num_targets, settings, self.rng)
-        bonds = np.sort(self.rows.of_atom[molecules.bonds], axis=0)  # which rows each bond joins
+        bonds = np.sort(self.rows.of_atom[molecules.bonds], axis=0)  # the two rows that each bond joins
         train_bonds = self._bonds_of(molecules.train)
         count = self.rows.matrix.shape[0]
         key, self.pair_of_bond = np.unique(bonds[0] * count + bonds[1], return_inverse=True)
@@ -160,7 +160,7 @@ class GSSCTraining(MoleculeTraining):
         self.sparsifier = STRSparse(SparseRows(self.rows.matrix), self.row_pairs, config, self.rng)
         self.sparsifier_optimizer = torch.optim.Adam(self.sparsifier.parameters(), lr=settings.sparsifier_lr)
         self.keep = KeepProbability(len(key))
-        self.clusters = Classes(settings.embedding)  # what head f predicts of an atom
+        self.clusters = Classes(settings.embedding)  # the task of head f for an atom
 
     def _bonds_of(self, index: np.ndarray) -> np.ndarray:
         mask = np.zeros(len(self.molecules), dtype=bool)
@@ -173,8 +173,8 @@ class GSSCTraining(MoleculeTraining):
     def member_logits(self, model: Committee, batch: MoleculeBatch) -> Tensor:
         """Return the logits of a batch by each member, [members, B, T].
 
-        Each different atom passes through once; in training every atom on its own, with dropout of its own, so that
-        batch statistics reflect which atoms are common.
+        Each different atom row is computed once; in training every atom is computed separately, with its own dropout,
+        so that batch statistics reflect the frequency of atoms.
         """
         rows = self.rows.of_atom[batch.atoms]
         present, place = (rows, np.arange(len(rows))) if model.training else np.unique(rows, return_inverse=True)
@@ -189,7 +189,7 @@ class GSSCTraining(MoleculeTraining):
         return loss
 
     def drawn_pairs(self, batch: MoleculeBatch) -> EdgeBatch | None:
-        """Return a sample of the batch's bonds that STR-Sparse keeps this time, as a batch of training pairs."""
+        """Return a sample of the bonds of a batch, as drawn by STR-Sparse, as a batch of training pairs."""
         kept = self.rng.random(len(batch.bond_index)) < self.keep.probability[self.pair_of_bond[batch.bond_index]]
         chosen = self.rng.permutation(np.flatnonzero(kept))[: self.config.pairs]
         if len(chosen) < 2:
@@ -232,7 +232,7 @@ class GSSCTraining(MoleculeTraining):
         return torch.stack([(label[first] == label[second]).float() for label in labels]).mean(0)
 
     def end_of_pass(self, step: MoleculeStep) -> None:
-        """One step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
+        """Take one step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
         agree = self.agreement()[self.train_pairs]
         step.phase = "warm-up"
         kept = torch.ones(len(self.train_pairs))
@@ -267,21 +267,21 @@ class GSSCTraining(MoleculeTraining):
         )
 
     def components(self) -> dict[str, Any]:
-        """The parts that have a state."""
+        """Return the parts that have a state."""
         own = {"sparsifier": self.sparsifier, "sparsifier_optimizer": self.sparsifier_optimizer, "keep": self.keep}
         return {**super().components(), **own}
 
 
 class KeepProbability:
-    """The keep probability of each pair of atom rows as of the last epoch; all ones before the sparsifier begins."""
+    """The keep probability of each pair of atom rows as of the last epoch; all ones before the sparsifier starts."""
 
     def __init__(self, pairs: int):
         self.probability = np.ones(pairs, dtype=np.float32)
 
     def state_dict(self) -> State:
-        """The probabilities."""
+        """Return the probabilities."""
         return {"probability": torch.from_numpy(self.probability.copy())}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state of :meth:`state_dict`."""
+        """Restore a state of :meth:`state_dict`."""
         self.probability = state["probability"].numpy().copy()

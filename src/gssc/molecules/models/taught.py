@@ -1,8 +1,8 @@
-"""GSSC with a teacher: the MLP on atoms also learns what a forest on fingerprints thinks, of unlabelled molecules too.
+"""GSSC with a teacher: the MLP on atoms also learns from the predictions of a forest on fingerprints.
 
-The teacher sees the labels of training molecules only. What it says of them comes from the trees that did not see them;
-beside them the student learns from its opinion of validation molecules (without their labels) and of molecules of other
-sets, none of which is in the test fold.
+The teacher is fitted to the labels of training molecules only, and its predictions for them are out-of-bag. The student
+also learns from its predictions for validation molecules (without their labels) and for molecules of other sets, none
+of which is in the test fold.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gssc.train.training import Outcome
 
 @dataclass
 class Settings(GSSCSettings):
-    """GSSC's settings and the teacher's.
+    """Settings of GSSC and of its teacher.
 
     Args:
-        teacher_weight: share of the teacher's opinion in the targets of labelled molecules; 0 to 1.
-        trees: of the forest, per target; enough that each molecule is left out by some of them.
-        fingerprint_columns: of its Morgan counts (radius 2).
-        pool: sets whose molecules the teacher labels, joined by commas; empty for none.
-        pool_size: at most this many.
+        teacher_weight: share of the teacher's prediction in the targets of labelled molecules; 0 to 1.
+        trees: trees of the forest per target; enough that each molecule is left out by some of them.
+        fingerprint_columns: columns of its Morgan counts (radius 2).
+        pool: sets whose molecules the teacher labels, separated by commas; empty for none.
+        pool_size: maximum number of such molecules.
     """
 
     teacher_weight: float = 0.5
@@ -43,7 +43,7 @@ class Settings(GSSCSettings):
 
 
 class TaughtGSSCTraining(GSSCTraining):
-    """Trains GSSC on labels mixed with the opinion of a forest."""
+    """Trains GSSC on labels mixed with the predictions of a forest."""
 
     def __init__(self, molecules: MoleculeSet, config: Settings):
         self.own = molecules
@@ -53,13 +53,13 @@ class TaughtGSSCTraining(GSSCTraining):
         super().__init__(extended, config)
         self.train_index = np.setdiff1d(np.arange(len(extended)), molecules.test)
         labelled = torch.zeros(len(extended), 1, dtype=torch.bool)
-        labelled[torch.from_numpy(molecules.train)] = True  # no label of a validation molecule is learned from
+        labelled[torch.from_numpy(molecules.train)] = True  # labels of validation molecules are not used in training
         weight = config.teacher_weight
         mixed = (1 - weight) * self.wanted + weight * opinion
         self.wanted = torch.where(labelled & ~self.wanted.isnan(), mixed, opinion)
 
     def outcome(self) -> Outcome:
-        """How it went, on the set's own molecules and bonds."""
+        """Return the result on the set's own molecules and bonds."""
         found, count = super().outcome(), len(self.own)
         _, trust = self.edge_trust()
         return replace(found, scores=found.scores[:count], edges_kept=int((trust > 0.5).sum()), edges_total=len(trust))
@@ -87,7 +87,7 @@ def with_unlabelled(molecules: MoleculeSet, extra: MoleculeSet) -> MoleculeSet:
 def teacher_opinion(extended: MoleculeSet, molecules: MoleculeSet, config: Settings) -> Tensor:
     """Return the forest's probabilities, or standardised values, of every molecule and target, [M, T].
 
-    Test molecules get NaN: nothing is learned from them. Where a target has one class, the opinion is that class.
+    Test molecules get NaN: nothing is learned from them. If a target has one class, that class is predicted.
     """
     objective = GraphObjective(molecules)
     asked = np.setdiff1d(np.arange(len(extended)), molecules.test)

@@ -1,7 +1,7 @@
 """Pre-train an encoder once per pretext task, pool and sizes; fine-tune it on the labels like a supervised GCN.
 
-The pre-trained weights are kept in the cache folder, with a checkpoint after every epoch, so pre-training resumes after
-an interruption and the seeds of a comparison share it.
+The pre-trained weights are stored in the cache folder, with a checkpoint after every epoch, so that pre-training
+resumes after an interruption and the seeds of a comparison share it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from gssc.molecules.training import Schedule
 from gssc.train.checkpoint import load_checkpoint, restore_rng, rng_state, save_checkpoint
 from gssc.train.optimize import descend
 
-FORMAT = 1  # part of the cache's key
+FORMAT = 1  # part of the cache key
 
 
 @dataclass
 class PretrainSettings:
-    """Sizes of pre-training, chosen for two cores, and the schedule of fine-tuning.
+    """Settings of pre-training, sized for two cores, and the schedule of fine-tuning.
 
     Args:
         width, layers, dropout: of the GCN.
-        pool: sets whose molecules are used beside the target's own, joined by commas.
-        pool_size: at most this many molecules.
+        pool: sets whose molecules are used in addition to the target's own, separated by commas.
+        pool_size: maximum number of molecules.
         pretrain_epochs: passes over them.
         pretrain_lr: learning rate of Adam.
         pretrain_batch: molecules per batch.
@@ -62,7 +62,7 @@ class PretrainSettings:
 
 
 class PretrainedTraining(GCNTraining):
-    """Fine-tunes a GCN that a pretext task pre-trained."""
+    """Fine-tunes a GCN pre-trained by a pretext task."""
 
     pretext: ClassVar[type[Pretext]]
     pretrain_seconds = 0.0
@@ -77,7 +77,7 @@ class PretrainedTraining(GCNTraining):
 
 
 def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet, config: PretrainSettings) -> float:
-    """Pre-train an encoder in place, from the cache as far as it goes; returns the seconds it took in all."""
+    """Pre-train an encoder in place, starting from the cache if possible, and return the total seconds."""
     path = checkpoint_path(pretext, pool, config)
     torch.manual_seed(0)
     task = pretext(GraphEncoder("gcn", config.width, config.layers, config.dropout), pool)
@@ -107,7 +107,7 @@ def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet,
 def one_pass(
     task: Pretext, optimizer: Any, pool: MoleculeSet, index: np.ndarray, size: int, rng: np.random.Generator
 ) -> float:
-    """Take one step per batch of the pool; returns the mean loss."""
+    """Take one step per batch of the pool and return the mean loss."""
     task.train()
     total, count = 0.0, 0
     for chosen in shuffled(index, size, rng):
@@ -123,7 +123,7 @@ def one_pass(
 
 
 def checkpoint_path(pretext: type[Pretext], pool: MoleculeSet, config: PretrainSettings) -> Path:
-    """Return where the weights of a pretext task on these molecules with these sizes are kept."""
+    """Return the cache path of the weights of a pretext task on these molecules with these settings."""
     digest = hashlib.sha256(json.dumps([FORMAT, pretext.__name__, config.of_pretraining()]).encode())
     for text in pool.smiles:
         digest.update(str(text).encode() + b"\n")

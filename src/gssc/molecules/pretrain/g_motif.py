@@ -1,4 +1,4 @@
-"""G-Motif (Rong et al. 2020, arXiv:2007.02835): predicts which functional groups a molecule has, by RDKit's list."""
+"""G-Motif (Rong et al. 2020, arXiv:2007.02835): predicts the functional groups of a molecule, from RDKit's list."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GMotif(Pretext):
 
 
 def functional_groups(molecules: MoleculeSet) -> Tensor:
-    """Return which of RDKit's 85 functional groups each molecule has, [M, 85]."""
+    """Return whether each molecule has each of RDKit's 85 functional groups, [M, 85]."""
     fragments = require("rdkit.Chem.Fragments", extra="molecules")
     counters = [getattr(fragments, name) for name in sorted(dir(fragments)) if name.startswith("fr_")]
     parsed = [parse(text) for text in molecules.smiles]

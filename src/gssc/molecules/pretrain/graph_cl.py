@@ -1,4 +1,4 @@
-"""GraphCL (You et al. 2020, arXiv:2010.13902): two augmented views of a molecule must find each other."""
+"""GraphCL (You et al. 2020, arXiv:2010.13902): contrasts two augmented views of a molecule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Settings(PretrainSettings):
 
 
 class GraphCL(Pretext):
-    """Contrasts two random augmentations, a fifth of the atoms or bonds changed in each."""
+    """Contrasts two random augmentations, each with a fifth of the atoms or bonds changed."""
 
     def __init__(self, encoder: GraphEncoder, pool: MoleculeSet):
         super().__init__(encoder, pool)

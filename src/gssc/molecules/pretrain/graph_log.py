@@ -1,4 +1,4 @@
-"""GraphLoG (Xu et al. 2021, arXiv:2106.04113): two views agree, molecules fall into clusters of clusters."""
+"""GraphLoG (Xu et al. 2021, arXiv:2106.04113): matches two views, with hierarchical clusters of molecules."""
 
 from __future__ import annotations
 

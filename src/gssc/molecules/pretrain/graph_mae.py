@@ -1,4 +1,4 @@
-"""GraphMAE (Hou et al. 2022, arXiv:2205.10803): fields of hidden atoms are rebuilt from what surrounds them."""
+"""GraphMAE (Hou et al. 2022, arXiv:2205.10803): reconstructs the fields of hidden atoms from their neighbourhood."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""GraphMVP (Liu et al. 2022, arXiv:2110.07728): a molecule's graph must find its conformer, and foresee its embedding.
+"""GraphMVP (Liu et al. 2022, arXiv:2110.07728): contrasts a molecule's graph with its conformer, and predicts it.
 
-Conformers come from RDKit (ETKDG) on a part of the pool. The 3D side sees distances between all atoms of a molecule
-through Gaussian filters, as SchNet does, in one small layer: it is thrown away after pre-training.
+Conformers come from RDKit (ETKDG) for a part of the pool. The 3D encoder uses distances between all atoms of a molecule
+through Gaussian filters, as in SchNet, in one small layer; it is discarded after pre-training.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Settings(PretrainSettings):
 
 
 class GraphMVP(Pretext):
-    """Contrasts graph and conformer, and predicts each one's embedding from the other's."""
+    """Contrasts graph and conformer, and predicts the embedding of each from that of the other."""
 
     def __init__(self, encoder: GraphEncoder, pool: MoleculeSet):
         super().__init__(encoder, pool)

@@ -1,4 +1,4 @@
-"""The molecules to pre-train on: the union of the sets at hand, without any molecule of the target's test fold."""
+"""The molecules to pre-train on: the union of the available sets, without molecules of the target's test fold."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SETS = ("bbbp", "tox21", "muv", "hiv")
 def pretraining_pool(target: MoleculeSet, sets: str, limit: int, seed: int = 0) -> MoleculeSet:
     """Return up to ``limit`` unlabelled molecules, drawn from the target's own and those of the named sets.
 
-    A molecule is left out if its canonical SMILES is that of a test molecule, however it is written.
+    A molecule is left out if its canonical SMILES equals that of a test molecule.
 
     Args:
         target: the set to fine-tune on.
-        sets: names joined by commas; empty: the target's own molecules alone.
-        limit: at most this many.
+        sets: names separated by commas; empty for the target's own molecules only.
+        limit: maximum number of molecules.
         seed: of the draw.
     """
     names = [name for name in sets.split(",") if name]
@@ -39,5 +39,5 @@ def pretraining_pool(target: MoleculeSet, sets: str, limit: int, seed: int = 0) 
 
 
 def canonical(smiles: str) -> str:
-    """Return the one SMILES that all spellings of a molecule share."""
+    """Return the canonical SMILES of a molecule."""
     return str(chemistry().MolToSmiles(parse(smiles)))

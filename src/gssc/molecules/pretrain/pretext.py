@@ -1,4 +1,4 @@
-"""What the seven pretext tasks share: the interface, a projection head, and the loss that matches two views."""
+"""Common parts of the seven pretext tasks: the interface, a projection head, and the contrastive loss of two views."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gssc.molecules.molecule_set import MoleculeSet
 
 
 class Pretext(nn.Module):
-    """A task without labels that trains an encoder.
+    """A self-supervised task that trains an encoder.
 
     Args:
-        encoder: what is pre-trained.
-        pool: the molecules, for what a task computes about them beforehand.
+        encoder: the encoder to pre-train.
+        pool: the molecules, for values that a task computes in advance.
     """
 
     def __init__(self, encoder: GraphEncoder, pool: MoleculeSet):
@@ -27,7 +27,7 @@ class Pretext(nn.Module):
         self.encoder = encoder
 
     def usable(self, index: np.ndarray) -> np.ndarray:
-        """Return the molecules of the pool, out of these, that the task can be trained on."""
+        """Return those of the given molecules of the pool that the task can be trained on."""
         return index
 
     @abstractmethod
@@ -36,12 +36,12 @@ class Pretext(nn.Module):
 
 
 def projection(width: int) -> nn.Sequential:
-    """Return the two-layer head that contrastive tasks put on a molecule's embedding and throw away afterwards."""
+    """Return the two-layer projection head of contrastive tasks, which is discarded after pre-training."""
     return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
 
 
 def matching_loss(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
-    """NT-Xent: each row of one view must find its own row among all rows of the other, [n, k] each.
+    """Return the NT-Xent loss: each row of one view should match its own row of the other view, [n, k] each.
 
     >>> one = torch.eye(3)
     >>> matching_loss(one, one).item() < matching_loss(one, one.roll(1, 0)).item()

@@ -1,4 +1,4 @@
-"""SimGRACE (Xia et al. 2022, arXiv:2202.03104): a molecule must find itself under a perturbed copy of the encoder."""
+"""SimGRACE (Xia et al. 2022, arXiv:2202.03104): contrasts the encoder with a perturbed copy of itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Settings(PretrainSettings):
 
 
 class SimGRACE(Pretext):
-    """Contrasts the encoder with itself, Gaussian noise added to its weights; no augmentation of the molecule."""
+    """Contrasts the encoder with a copy with Gaussian noise on its weights, without augmenting the molecule."""
 
     def __init__(self, encoder: GraphEncoder, pool: MoleculeSet):
         super().__init__(encoder, pool)

@@ -15,7 +15,7 @@ AUGMENTATIONS = ("drop_atoms", "hide_atoms", "drop_bonds", "subgraph")
 def random_view(
     graph: GraphTensors, share: float, rng: np.random.Generator, kind: str | None = None
 ) -> tuple[GraphTensors, Tensor | None]:
-    """Return an augmented batch and the atoms to hide in it, by an augmentation drawn at random or named."""
+    """Return an augmented batch and the atoms to hide in it, by a random or named augmentation."""
     kind = kind or AUGMENTATIONS[rng.integers(len(AUGMENTATIONS))]
     count = len(graph.atoms)
     if kind == "hide_atoms":
@@ -28,13 +28,13 @@ def random_view(
 
 
 def without_bonds(graph: GraphTensors, kept: np.ndarray) -> GraphTensors:
-    """Return the batch with some bonds [b] only; both directions of a bond go together."""
+    """Return the batch with the bonds of the mask ``kept`` [b] only; both directions of a bond are kept together."""
     both = torch.from_numpy(np.tile(kept, 2))
     return GraphTensors(graph.atoms, graph.edges[:, both], graph.bond_fields[both], graph.owner, graph.count)
 
 
 def without_atoms(graph: GraphTensors, kept: np.ndarray) -> GraphTensors:
-    """Return the batch with some atoms [n] and the bonds among them; a molecule never loses its last atom."""
+    """Return the batch with the atoms of the mask ``kept`` [n] and their bonds; every molecule keeps an atom."""
     first = np.flatnonzero(np.diff(graph.owner.numpy(), prepend=-1))
     alive = np.bincount(graph.owner.numpy()[kept], minlength=graph.count) > 0
     kept = kept.copy()
@@ -47,7 +47,7 @@ def without_atoms(graph: GraphTensors, kept: np.ndarray) -> GraphTensors:
 
 
 def neighbourhood(graph: GraphTensors, rng: np.random.Generator, steps: int = 4) -> np.ndarray:
-    """Return the atoms within some bonds of one random atom per molecule, as a mask [n]."""
+    """Return the atoms within ``steps`` bonds of one random atom per molecule, as a mask [n]."""
     owner = graph.owner.numpy()
     sizes = np.bincount(owner, minlength=graph.count)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
