@@ -92,7 +92,7 @@ def linear_score(graph: Graph, seed: int, corrects: bool) -> float:
     jury = Jury(known_labels(seen), seen.train, seen.val, seen.num_classes)
     keep = edge_trust(seen, seed).keep
     pool = Pool(jury, seen.edges, keep, seen.num_nodes)
-    for _ in Faculty(seen, keep, pool, seed).linear():
+    for _ in Faculty(seen, keep, pool, "auto", seed).linear():
         pass
     if corrects:
         jury.decide_correction(pool.opinions[pool.best(1)[0]])

@@ -40,7 +40,9 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
     return float(np.abs(gaps).sum() / known.sum())
 
 
-def fit_temperature(logits: np.ndarray, labels: np.ndarray, prior_rows: float = 0.0) -> float:
+def fit_temperature(
+    logits: np.ndarray, labels: np.ndarray, prior_rows: float = 0.0, weight: np.ndarray | None = None
+) -> float:
     r"""Return the temperature T with the least negative log-likelihood on labelled rows; 1 if none are labelled.
 
     .. math:: \min_T \; -\sum_i \log p_i^T(y_i) - \frac{m}{n} \sum_i \sum_c p_i^1(c) \log p_i^T(c)
@@ -55,13 +57,14 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray, prior_rows: float = 
         logits: scores before the softmax, [n, C].
         labels: class of each row, -1 where unknown; such rows do not count.
         prior_rows: m.
+        weight: of each row, [n]; all one if left out. Their mean over labelled rows does not matter.
     """
     known = labels >= 0
     if not known.any():
         return 1.0
     scores, targets = logits[known].astype(np.float64), labels[known]
     wanted = np.exp(log_softmax(scores, axis=1)) * (prior_rows / len(targets))
-    wanted[np.arange(len(targets)), targets] += 1
+    wanted[np.arange(len(targets)), targets] += 1 if weight is None else weight[known] / weight[known].mean()
 
     def loss(log_temperature: float) -> float:
         return float(-(wanted * log_softmax(scores / np.exp(log_temperature), axis=1)).sum() / len(targets))

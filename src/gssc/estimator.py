@@ -369,6 +369,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             "val_score": result.val_score if len(graph.val) else None,
             "calibration": self.calibration_ if len(graph.val) else None,
             "choices": self.choices_,
+            "scales_columns": result.scales_columns,
         }
 
     # What prediction consists of --------------------------------------------------------------------------------

@@ -86,6 +86,12 @@ class Result:
         return dict(getattr(self.training, "choices", {}))
 
     @property
+    def scales_columns(self) -> bool:
+        """Whether the deployed model puts columns on one scale."""
+        scaling = getattr(self.training, "scaling", None)
+        return scaling is not None and scaling.scale is not None
+
+    @property
     def kept_because(self) -> str:
         """Why that epoch was kept."""
         student = self.choices.get("student")

@@ -329,6 +329,7 @@ class Run:
             "best_epoch": best.epoch,
             "kept_because": result.kept_because,
             "choices": result.choices,
+            "scales_columns": result.scales_columns,
             "edges_kept": outcome.edges_kept,
             "edges_total": outcome.edges_total,
             "homophily": _number(best.homophily),

@@ -36,23 +36,26 @@ class Faculty:
         graph: what training may see.
         keep: keep probability of each edge, [E].
         pool: where opinions go; its jury has the labels.
+        normalize: how rows are scaled, as set.
         seed: of trees and randomised decompositions.
     """
 
-    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, seed: int):
+    def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, normalize: str, seed: int):
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
+        self.normalize = normalize
+        self.features = on_one_scale(graph.features, normalize)  # what linear teachers compare rows by
         self.seed = seed
         self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
         self.label_noise = 0.0  # estimated share of wrong training labels
 
-    def choose_scaling(self, wanted: str) -> tuple[str, str]:
+    def choose_scaling(self) -> tuple[str, str]:
         """Return how rows are scaled for students, and the reason.
 
         ``auto`` takes the usual scaling for this kind of features, unless logistic regressions on the scaled rows are
         better with another one by more than a standard error.
         """
-        if wanted != "auto":
-            return wanted, "as set"
+        if self.normalize != "auto":
+            return self.normalize, "as set"
         scores: dict[str, float] = {}
         for name in offered_scalings(self.graph.features):
             scaled = FeatureTable(self.graph.features, name).features
@@ -70,7 +73,7 @@ class Faculty:
 
     def linear(self) -> Iterator[str]:
         """Fit linear teachers to every representation; yield a phase name after each."""
-        rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
+        rows = short_rows(self.features, len(self.graph.train), self.seed)
         for name, inputs in representations(self.graph, self.keep, rows):
             self.ask_linear(name, inputs)
             if name == judging_labels(self.graph):
@@ -105,7 +108,7 @@ class Faculty:
         if self.label_weight is not None:
             return self.label_weight
         if inputs is None:
-            rows = short_rows(self.graph.features, len(self.graph.train), self.seed)
+            rows = short_rows(self.features, len(self.graph.train), self.seed)
             inputs = spread_rows(rows, self.graph.edges, self.keep) if self.graph.num_edges else rows
         train, val, labels = self.graph.train, self.graph.val, self.jury.labels
         trust = label_trust(inputs[train], labels[train], inputs[val], labels[val], self.graph.num_classes, self.seed)
@@ -181,6 +184,19 @@ def judging_labels(graph: Graph) -> str:
 def uses_edges(name: str) -> bool:
     """Return whether the opinion of this name was formed with edges."""
     return " edges" in name or " structure" in name
+
+
+def on_one_scale(features: Features, normalize: str) -> Features:
+    """Return features with columns on one scale if that is the scaling of the settings, so that no column dominates.
+
+    Args:
+        features: [N, d].
+        normalize: as set; ``auto`` stands for the usual scaling of such features.
+    """
+    if (usual_normalization(features) if normalize == "auto" else normalize) != "standard":
+        return features
+    found: Features = FeatureTable(features, "standard").features
+    return found
 
 
 def offered_scalings(features: Features) -> list[str]:

@@ -129,7 +129,7 @@ class Jury:
     def tempered(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         """Return opinions with their confidence calibrated: one temperature, fitted to the judging labels."""
         logits = np.log(self.judged(views) + TINY)
-        temperature = fit_temperature(logits, self.truth, PRIOR_ROWS)
+        temperature = fit_temperature(logits, self.truth, PRIOR_ROWS, self.weight if self.weighs else None)
         return tuple(np.asarray(softmax(np.log(view + TINY) / temperature, axis=1), dtype=np.float32) for view in views)
 
 

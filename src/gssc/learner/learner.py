@@ -15,7 +15,7 @@ from gssc.errors import GsscError
 from gssc.features import FeatureTable
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
-from gssc.learner.faculty import FEW, Faculty
+from gssc.learner.faculty import FEW, Faculty, on_one_scale
 from gssc.learner.jury import MANY, TINY, Jury
 from gssc.learner.pool import Pool
 from gssc.learner.settings import Config
@@ -91,11 +91,12 @@ class LearnerTraining(Training):
             np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
-            known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(seen, seed)
+            compared = seen.with_(features=on_one_scale(seen.features, config.train.normalize))
+            known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
             self.trust = weighed(known, seen.edge_weight)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
-        self.faculty = Faculty(seen, self.trust.keep, self.pool, seed)
+        self.faculty = Faculty(seen, self.trust.keep, self.pool, config.train.normalize, seed)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
@@ -132,7 +133,7 @@ class LearnerTraining(Training):
     def ask_teachers(self) -> Iterator[Step]:
         """Fit the teachers that need no epochs and the models that the settings name, and pool their opinions."""
         teachers, faculty = self.config.teachers, self.faculty
-        self.scaling_name, reason = faculty.choose_scaling(self.config.train.normalize)
+        self.scaling_name, reason = faculty.choose_scaling()
         self.choices["normalize"] = f"{self.scaling_name}: {reason}"
         yield self._step("scaling")
         for phase in faculty.linear() if teachers.linear else ():
@@ -319,7 +320,8 @@ class LearnerTraining(Training):
     def _step(self, phase: str) -> Step:
         """Return a record of the best opinion so far, or of equal probabilities while there is none."""
         best = self.pool.best(1)
-        view = self.pool.opinions[best[0]][-1] if best else np.ones((self.seen.num_nodes, self.seen.num_classes))
+        even = np.ones((self.seen.num_nodes, self.seen.num_classes), dtype=np.float32)
+        view = self.pool.opinions[best[0]][-1] if best else even
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
     def _student_step(self, name: str, loss: float) -> Step:

@@ -157,6 +157,8 @@ def _class_means(classes: int) -> Fit:
         weights = np.ones(len(train)) if weight is None else weight
         np.add.at(sums, labels, weights[:, None] * inputs[train])
         likely = np.exp(SHARPNESS * (inputs @ unit_rows(sums).T))
+        if weight is not None:
+            likely *= np.bincount(labels, weight, minlength=classes) / weight.sum()
         likely[:, np.bincount(labels, minlength=classes) == 0] = 0
         return normalized(likely)
 
@@ -166,12 +168,12 @@ def _class_means(classes: int) -> Fit:
 def label_spreading(walk: sp.csr_matrix, classes: int, restart: float, steps: int = 30) -> Fit:
     """Labels alone, spread over the graph (Zhou et al. 2004); nodes that no label reaches are undecided.
 
-    The number of labels of a class does not count: each class starts with the same weight.
+    Without weights the number of labels of a class does not count: each class starts with the same total.
     """
 
     def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
         start = np.zeros((len(inputs), classes), dtype=np.float32)
-        start[train, labels] = 1 / np.bincount(labels)[labels]
+        start[train, labels] = 1 / np.bincount(labels)[labels] if weight is None else weight / weight.sum()
         found = spread(start, walk, steps, restart)
         found += 1e-6 * max(float(found.max()), 1e-6) / classes
         return normalized(found)

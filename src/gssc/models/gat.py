@@ -95,8 +95,9 @@ class Attention(nn.Module):
         to_source, to_target = (x * self.source).sum(2), (x * self.target).sum(2)  # [N, heads]
         routes = routes_of(edge_index, nodes, loops=True)
         score = F.leaky_relu(routes.at_sources(to_source) + routes.at_targets(to_target), _SLOPE)
-        # Subtracted to avoid overflow; it bounds every score of a target from above, for any edges, and cancels.
-        bound = F.leaky_relu(to_source.amax(0) + to_target, _SLOPE).detach()
+        # The greatest score of each target, subtracted to avoid overflow; it cancels.
+        places = routes.target.unsqueeze(1).expand_as(score)
+        bound = torch.zeros_like(to_target).scatter_reduce(0, places, score.detach(), "amax", include_self=False)
         strength = (score - routes.at_targets(bound)).exp() * weight.unsqueeze(1)  # [P + N, heads]
         total = torch.zeros_like(to_target).index_add(0, routes.target, strength)
         share = drop(strength, self.dropout, self.training)
