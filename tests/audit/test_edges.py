@@ -86,3 +86,11 @@ def test_too_small_a_graph_falls_back_on_the_model(judge) -> None:
     ranking, notes = doubt_edges(small, evidence_of(small, judge), None)
     assert "too few" in notes[0]
     assert ranking.nodes[-1].tolist() == [0, 1]
+
+
+def test_keep_probabilities_from_the_same_evidence_are_shown_and_not_counted(wrong: Graph, judge) -> None:
+    evidence, keep = evidence_of(wrong, judge), np.linspace(0.01, 0.99, wrong.num_edges)
+    alone, _ = doubt_edges(wrong, evidence, None)
+    shown, _ = doubt_edges(wrong, evidence, keep, keep_counts=False)
+    np.testing.assert_array_equal(alone.score, shown.score)
+    assert "keep_probability" in shown.evidence

@@ -53,7 +53,7 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
 
     stage(STAGES[2])
     evidence = PairEvidence(graph, sketch, embedding, probabilities)
-    edges, remarks = doubt_edges(graph, evidence, source.keep_probability, seed)
+    edges, remarks = doubt_edges(graph, evidence, source.keep_probability, seed, source.keep_counts)
     notes += remarks
 
     stage(STAGES[3])

@@ -15,7 +15,7 @@ KEEP_RANGE = 1e-4, 1 - 1e-4
 
 
 def doubt_edges(
-    graph: Graph, evidence: PairEvidence, keep_probability: np.ndarray | None, seed: int = 0
+    graph: Graph, evidence: PairEvidence, keep_probability: np.ndarray | None, seed: int = 0, keep_counts: bool = True
 ) -> tuple[Ranking, list[str]]:
     r"""Every edge with a score from 0 (trusted) to 1 (doubted), and notes on how the scores came about.
 
@@ -38,6 +38,7 @@ def doubt_edges(
         evidence: measures of pairs, of the same graph.
         keep_probability: of each edge, NaN where the sparsifier never saw it, [E]; None if there is none at all.
         seed: of the random pairs and of what is left out when.
+        keep_counts: whether the keep probability counts; it is only shown if it follows from this same evidence.
     """
     measured = evidence.measure(graph.edges, are_edges=True)
     if keep_probability is not None:
@@ -49,7 +50,7 @@ def doubt_edges(
         return Ranking.of(graph.edges.T, 1 - measured["agreement"].astype(np.float64), measured), [note]
     odds, _ = held_out_log_odds(as_inputs(measured), as_inputs(evidence.measure(others, are_edges=False)), rng)
     measured = {"looks_like_edge": expit(odds), **measured}
-    if keep_probability is not None:
+    if keep_probability is not None and keep_counts:
         odds = odds + keep_shift(keep_probability, measured["looks_like_edge"])
     return Ranking.of(graph.edges.T, expit(-odds), measured), []
 

@@ -31,12 +31,14 @@ class Source:
         model: the deployed MLP of the run or classifier.
         keep_probability: of each edge by the sparsifier [E], NaN for edges it never saw; None if nothing is known.
         notes: what is missing, one line each.
+        keep_counts: whether keep probabilities are evidence of their own, which then counts in the score of an edge.
     """
 
     graph: Graph
     model: DeployedModel
     keep_probability: np.ndarray | None
     notes: list[str] = field(default_factory=list)
+    keep_counts: bool = True
 
     def model_labels(self) -> np.ndarray:
         """Return the label of every node by the model's class numbers, -1 where unknown, [N].
@@ -86,15 +88,13 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
         notes.append(f"{folder / 'edges.npz'} is missing: no keep probability for any edge")
     elif config.sparsifier.name == "none":
         notes.append("the run had no sparsifier: no keep probability for any edge")
-    elif config.sparsifier.name == "evidence":
-        notes.append("keep probabilities of the run follow from the same evidence as this audit: not counted again")
     else:
         trust = _trust(folder / "edges.npz", audited)
         if unseen := int(np.isnan(trust).sum()):
             notes.append(
                 f"{unseen:,} of {audited.num_edges:,} edges are not in the run: scored without a keep probability"
             )
-    return Source(audited, model, trust, notes)
+    return Source(audited, model, trust, notes, keep_counts=config.sparsifier.name != "evidence")
 
 
 def in_memory(graph: Graph) -> Graph:
