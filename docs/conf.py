@@ -30,7 +30,8 @@ html_title = "gssc"
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 # The files of results/ have levels of their own.
-suppress_warnings = ["myst.header"]
+# Several classes have an attribute Settings, so that a bare "Settings" in a signature has more than one target.
+suppress_warnings = ["myst.header", "ref.python"]
 smartquotes = False
 
 # Some docstrings mark code with single backticks, some with double ones.
