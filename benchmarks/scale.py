@@ -290,11 +290,11 @@ def cells(largest: bool) -> Iterator[tuple[str, str]]:
         yield "csbm-1e8", "gssc"
 
 
-def run(folder: Path, out: Path, largest: bool) -> None:
-    """Build missing graphs and run missing measurements."""
+def run(folder: Path, out: Path, largest: bool, graphs: list[str]) -> None:
+    """Build missing graphs and run missing measurements, of all graphs or of those named."""
     done = {(line["graph"], line["method"]) for line in lines_of(out)}
     for name, method in cells(largest):
-        if (name, method) in done:
+        if (name, method) in done or (graphs and name not in graphs):
             continue
         path = folder / f"{name}.graph"
         built = build(name, path)
@@ -435,6 +435,7 @@ def main() -> None:
     runs.add_argument("--folder", type=Path, required=True)
     runs.add_argument("--out", type=Path, required=True)
     runs.add_argument("--largest", action="store_true", help="also 10^8 edges: 60 GB of disk")
+    runs.add_argument("--graphs", nargs="+", default=[], help="names of graphs, such as csbm-1e6; default all")
     reports = commands.add_parser("report")
     reports.add_argument("--out", type=Path, required=True)
     growth = commands.add_parser("passes", help="CPU time of the passes over a graph, by its number of edges")
@@ -448,7 +449,7 @@ def main() -> None:
     one.add_argument("graph")
     args = parser.parse_args()
     if args.command == "run":
-        run(args.folder, args.out, args.largest)
+        run(args.folder, args.out, args.largest, args.graphs)
     elif args.command == "project":
         sys.stdout.write(project(args.out, args.passes))
     elif args.command == "passes":
