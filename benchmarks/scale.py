@@ -386,7 +386,7 @@ GRAPHS = {  # nodes, undirected edges, features, bytes of a feature
 }
 CORES, EFFICIENCY = 16, 0.8  # assumed: of a machine, and of a process among many beside one alone
 PARAMETERS, STEP = 200_000, 512  # of the MLP, and pairs of a step in each process
-BUDGET = 10 * 20 * 512  # pairs of the default schedule
+BUDGET = 5 * 10 * 20 * 512  # pairs of the default schedule
 
 
 def project(out: Path, measured: Path) -> str:
