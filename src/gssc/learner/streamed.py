@@ -7,8 +7,8 @@
    alone and is what is deployed.
 
 The number of pairs follows from the settings, whatever the number of edges: five times ``teachers.pair_epochs`` epochs
-of ``teachers.pair_batches`` batches of 512 pairs. In memory, pairs train one teacher among several; here they train what
-is deployed.
+of ``teachers.pair_batches`` batches of 512 pairs. In memory, pairs train one teacher among several; here they train the
+deployed model.
 """
 
 from __future__ import annotations
