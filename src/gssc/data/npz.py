@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from gssc.data.arrays import as_text
 from gssc.data.labels import mask_of_numbers
 from gssc.errors import GsscError
-from gssc.files import atomic_write
+from gssc.files import atomic_write, require_file
 from gssc.graph import Graph
 
 _PARTS = ("train", "val", "test")
@@ -44,8 +44,7 @@ def read_arrays(path: str | PathLike[str], wanted: set[str] | None = None) -> di
     path = Path(path)
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the .npz file in it")
-    if not path.is_file():
-        raise GsscError(f"{path} does not exist: check the path")
+    require_file(path)
     if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
         raise GsscError(f"{path} is a table, not a graph: build a graph from tables with gssc data import")
     try:

@@ -17,6 +17,7 @@ from gssc.data.arrays import as_text
 from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 from gssc.extras import require
+from gssc.files import require_file
 from gssc.names import nearest
 from gssc.text_tables import (
     PARQUET_ENDINGS,
@@ -152,8 +153,7 @@ def read_table(path: str | PathLike[str], *, of_edges: bool = False, decimal: st
     path = Path(path)
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the table in it")
-    if not path.is_file():
-        raise GsscError(f"{path} does not exist: check the path")
+    require_file(path)
     kind = ending(path)
     if kind in PARQUET_ENDINGS:
         return _read_parquet(path)

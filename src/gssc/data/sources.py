@@ -16,6 +16,7 @@ from gssc.data.npz import read_arrays
 from gssc.data.splits import generator
 from gssc.data.synthetic import check_csbm, whole
 from gssc.errors import GsscError
+from gssc.files import require_file
 from gssc.graph import Graph
 
 ROWS = 16_384  # feature rows per block
@@ -201,6 +202,7 @@ class NpzSource:
 
     def __init__(self, path: Path):
         self.path, self.name = path, path.stem
+        require_file(path)
         if not zipfile.is_zipfile(path):
             raise GsscError(f"{path} cannot be read as .npz, it may be damaged or cut short: write or fetch it again")
         with zipfile.ZipFile(path) as archive:

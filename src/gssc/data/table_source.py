@@ -25,6 +25,7 @@ from gssc.data.tables import (
 )
 from gssc.errors import GsscError
 from gssc.extras import require
+from gssc.files import require_file
 from gssc.text_tables import ID_NAMES, PARQUET_ENDINGS, default_names, ending, is_header, is_number, records_of
 
 
@@ -62,8 +63,7 @@ def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str 
 def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
     parquet = require("pyarrow.parquet", extra="tables")
     errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
-    if not path.is_file():
-        raise GsscError(f"{path} does not exist: check the path")
+    require_file(path)
     try:
         with parquet.ParquetFile(path) as file:
             some = False
