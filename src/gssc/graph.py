@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, fields
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,12 +22,11 @@ from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
 from gssc.data.structure_features import structure_features
 from gssc.errors import GsscError
+from gssc.tasks import Task, node_task
 
 if TYPE_CHECKING:
     import networkx
     import torch_geometric.data
-
-    from gssc.tasks import Task
 
 __all__ = ["Cleaning", "Graph", "SETTINGS"]
 
@@ -132,11 +132,12 @@ class Graph:
         """Training and choosing a model need labels; the label of a test node may be unknown."""
         for part in ("train", "val"):
             nodes = getattr(self, part)
-            if self.is_multilabel:
-                if len(nodes) and np.isnan(self.labels[nodes]).all():
+            known = self.task.known(self.labels[nodes])
+            if not self.task.has_classes:
+                if len(nodes) and not known.any():
                     raise GsscError(f"{part} holds no known target: every one is NaN; give some, or leave {part} empty")
                 continue
-            unlabelled = nodes[self.labels[nodes] < 0]
+            unlabelled = nodes[~known]
             if len(unlabelled):
                 raise GsscError(
                     f"{part} holds {len(unlabelled)} nodes without a label, the first is node {unlabelled[0]}: "
@@ -176,36 +177,37 @@ class Graph:
         values.update(arrays, features=features, edges=edges, _checked_features=features, _checked_edges=edges)
         return Graph(**values)
 
-    @property
-    def is_multilabel(self) -> bool:
-        return self.labels.ndim == 2
-
-    @property
+    @cached_property
     def task(self) -> Task:
         """What is predicted for each node; see :mod:`gssc.tasks`."""
-        from gssc.tasks import node_task  # needs torch, which a graph does not
+        return node_task(self.labels, self.class_names)
 
-        return node_task(self.labels, self.num_classes)
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether nodes have binary targets in place of one class."""
+        return not self.task.has_classes
 
     @property
     def num_classes(self) -> int:
         """Classes, or tasks when targets are multi-label: the width of the prediction."""
-        if self.is_multilabel:
-            return int(self.labels.shape[1])
-        if self.class_names is not None:
-            return len(self.class_names)
-        return int(self.labels.max()) + 1
+        return self.task.width
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the classes or targets; their numbers where they have no names."""
+        return self.class_names or tuple(map(str, range(self.num_classes)))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """One line per remark that does not prevent training."""
         notes = [self._missing_class_note()] if self._classes_without_training_label() else []
-        if not self.is_multilabel and len(self.test) and (self.labels[self.test] < 0).any():
-            notes.append(f"{int((self.labels[self.test] < 0).sum())} test nodes have no label to score against")
+        unknown = int((~self.task.known(self.labels[self.test])).sum())
+        if unknown and self.task.has_classes:
+            notes.append(f"{unknown} test nodes have no label to score against")
         return tuple(notes)
 
     def _classes_without_training_label(self) -> list[int]:
-        if self.is_multilabel:
+        if not self.task.has_classes:
             return []
         return np.setdiff1d(np.arange(self.num_classes), self.labels[self.train]).tolist()
 
@@ -228,10 +230,10 @@ class Graph:
                 changes = {**changes, "edges": edges, "edge_weight": weights}
                 if weights is None:
                     changes["edge_weight"] = self._weight_of(edges)
-        if "labels" in changes and not self.is_multilabel and self.class_names is None:
+        if "labels" in changes and self.task.has_classes and self.class_names is None:
             array = np.asarray(changes["labels"])
             if array.ndim == 1 and array.dtype.kind in "iu" and array.max(initial=-1) + 1 < self.num_classes:
-                values["class_names"] = _numbered(self.num_classes)
+                values["class_names"] = self.output_names
         same = {"_checked_features": self.features}
         if not changes.keys() & {"edges", "edge_weight", "features"}:
             same["_checked_edges"] = self.edges
@@ -265,9 +267,8 @@ class Graph:
                 f"no edge is left to train on in the {self.setting} setting once the {len(self.test)} test nodes "
                 "and their edges are taken out: use a smaller test set or the transductive setting"
             )
-        names = self.class_names
-        if names is None and not self.is_multilabel:
-            names = _numbered(self.num_classes)  # a class seen only in test still counts
+        # A class seen only in test still counts.
+        names = self.output_names if self.task.has_classes else self.class_names
         features: Any = self.features[kept]
         if not sp.issparse(features):
             features = np.asarray(features)  # rows picked from a memory map now live in memory
@@ -303,16 +304,15 @@ class Graph:
         for start in range(0, self.num_edges, step):
             block = self.edges[:, start : start + step]
             left, right = self.labels[block[0]], self.labels[block[1]]
-            both = ~(np.isnan(left) | np.isnan(right)) if self.is_multilabel else (left >= 0) & (right >= 0)
+            both = self.task.known(left) & self.task.known(right)
             known += int(both.sum())
             agree += int((both & (left == right)).sum())
         return agree / known if known else float("nan")
 
     def __repr__(self) -> str:
-        kind = "tasks" if self.is_multilabel else "classes"
         return (
             f"Graph({self.name!r}: {self.num_nodes:,} nodes, {self.num_edges:,} edges, {self.num_features:,} "
-            f"{'sparse ' if sp.issparse(self.features) else ''}features, {self.num_classes} {kind}; "
+            f"{'sparse ' if sp.issparse(self.features) else ''}features, {self.num_classes} {self.task.outputs}; "
             f"split {self.split!r} {len(self.train):,}/{len(self.val):,}/{len(self.test):,}, {self.setting})"
         )
 
@@ -387,10 +387,6 @@ class Graph:
         from gssc.data.convert import to_scipy
 
         return to_scipy(self)
-
-
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(str(index) for index in range(count))
 
 
 def _clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:

@@ -60,7 +60,7 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
     labels = Ranking.of(np.empty((0, 1), dtype=np.int64), np.empty(0), {})
     if not len(graph.train):
         notes.append("the graph has no training nodes: no labels to audit")
-    elif graph.is_multilabel:
+    elif not graph.task.has_classes:
         labels = doubt_targets(graph.train, graph.labels[graph.train], evidence.adjacency, probabilities)
         notes.append("multi-label targets: scored by model and neighbourhood alone, which saw them in training")
     else:
@@ -82,10 +82,10 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
         class_names=tuple(model.class_names),
         edges=edges,
         labels=labels,
-        predicted=None if graph.is_multilabel else probabilities.argmax(axis=1),
+        predicted=probabilities.argmax(axis=1) if graph.task.has_classes else None,
         duplicates=duplicate_groups(graph, sketch, seed),
         isolated=isolated_nodes(graph),
         featureless=featureless_nodes(graph.features),
         notes=notes,
-        confidence=None if graph.is_multilabel else probabilities.max(axis=1),
+        confidence=probabilities.max(axis=1) if graph.task.has_classes else None,
     )

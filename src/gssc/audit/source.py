@@ -46,8 +46,7 @@ class Source:
         Another graph may list the same classes in another order.
         """
         graph = self.graph
-        names = graph.class_names or tuple(map(str, range(graph.num_classes)))
-        numbers = np.array([*(self.model.class_names.index(name) for name in names), -1])
+        numbers = np.array([*(self.model.class_names.index(name) for name in graph.output_names), -1])
         return numbers[graph.labels]
 
 
@@ -138,10 +137,9 @@ def _check(graph: Graph, model: DeployedModel, where: str | Path) -> None:
         )
     if model.feature_names and graph.feature_names and list(graph.feature_names) != model.feature_names:
         raise GsscError(f"{where} has other feature names than the model was trained on: give it the same columns")
-    if graph.is_multilabel != (model.task == "multilabel") and (graph.is_multilabel or (graph.labels >= 0).any()):
+    if graph.task.name != model.task and not (graph.task.has_classes and (graph.labels < 0).all()):
         raise GsscError(f"{where} and the model differ in kind: one has classes, the other binary targets")
-    known = graph.class_names or tuple(map(str, range(graph.num_classes)))
-    strange = [name for name in known if name not in model.class_names]
+    strange = [name for name in graph.output_names if name not in model.class_names]
     if strange:
         raise GsscError(f"{where} has a class {strange[0]!r} that the model does not have: name classes as in the run")
 

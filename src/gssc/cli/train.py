@@ -241,10 +241,9 @@ def announce(run: Run, args: Any) -> None:
     base = "recipe" if model == PAIR_MODEL and recipe_name(data.dataset, data.split) else "defaults"
     base = f"preset {args['preset']}" if args.get("preset") else base
     base = f"{base}, {args['config']}" if args.get("config") else base
-    what = "classes" if graph.task.has_classes else "tasks"
     about = (
         f" ({graph.split}, {graph.setting}), {model}: {graph.num_nodes:,} nodes, "
-        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} {what}; "
+        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} {graph.task.outputs}; "
         f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
         f"settings: {'those of the run' if run.resumed else base + ' and options'}"
     )

@@ -183,10 +183,8 @@ class GraphSource:
     def facts(self) -> NodeFacts:
         """Return labels, split and names of the graph."""
         names = ("labels", "train", "val", "test", "split", "setting", "node_ids", "feature_names")
-        classes = None
-        if not self.graph.is_multilabel and self.graph.num_classes:
-            classes = self.graph.class_names or tuple(map(str, range(self.graph.num_classes)))
-        return NodeFacts(**{name: getattr(self.graph, name) for name in names}, class_names=classes)
+        classes = self.graph.output_names if self.graph.task.has_classes else ()
+        return NodeFacts(**{name: getattr(self.graph, name) for name in names}, class_names=classes or None)
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
         """Yield the edges of the graph."""

@@ -58,7 +58,7 @@ class _Plotted:
     @cached_property
     def source(self) -> Source:
         source = read_source(self.folder, self.given, self.data_root)
-        if source.graph.is_multilabel:
+        if not source.graph.task.has_classes:
             raise GsscError("the targets are multi-label: there are no classes to compare")
         return source
 

@@ -312,10 +312,9 @@ def deployed_mlp(
     """
     from gssc.deploy import DeployedModel
 
-    names = graph.class_names or tuple(str(index) for index in range(graph.num_classes))
     return DeployedModel(
         layers=[scaling.folded(layers[0]), *layers[1:]],
-        class_names=list(names),
+        class_names=list(graph.output_names),
         activation=activation,
         normalize=scaling.normalize,
         task=graph.task.name,  # type: ignore[arg-type]
