@@ -90,7 +90,7 @@ def main() -> None:
     options = parser.parse_args()
     cell = Cell("str_contrast", "none", options.dataset)
     title = f"{options.dataset}, drawn splits" if options.resplit else options.dataset
-    base = recipe_settings(cell.source.name, cell.source.split)
+    base = recipe_settings(cell.data.name, cell.data.split)
     candidates = {
         text or "as it stands": parse_config(base, settings(options.base), settings(text))
         for text in ["", *options.tries]

@@ -6,7 +6,7 @@ import yaml
 
 from gssc.audit import audit_run
 from gssc.audit.audit import STAGES
-from gssc.audit.source import read_source
+from gssc.audit.subject import read_subject
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
@@ -42,7 +42,7 @@ def test_whose_labels_have_a_say(graph: Graph, judge, make_run, part: str, heard
 def test_another_graph_with_the_same_nodes_uses_what_the_sparsifier_said(graph, judge, make_run, tmp_path) -> None:
     run = make_run(graph, judge)
     graph.with_(edges=np.concatenate([graph.edges[:, 5:], [[7], [44]]], axis=1)).save(tmp_path / "other.npz")
-    source = read_source(run, tmp_path / "other.npz")
+    source = read_subject(run, tmp_path / "other.npz")
     assert source.keep_probability is not None
     assert np.isnan(source.keep_probability).sum() == 1
     assert source.notes == [f"1 of {graph.num_edges - 4:,} edges are not in the run: scored without a keep probability"]
@@ -62,7 +62,7 @@ def test_keep_probabilities_find_their_edges_in_any_order(graph: Graph, judge, m
     run = make_run(graph, judge, keep)
     order = np.random.default_rng(0).permutation(graph.num_edges)
     np.savez(run / "edges.npz", edge_index=graph.edges[::-1, order], keep_probability=keep[order])
-    np.testing.assert_allclose(read_source(run).keep_probability, keep)
+    np.testing.assert_allclose(read_subject(run).keep_probability, keep)
 
 
 def test_classes_in_another_order_mean_the_same(graph: Graph, judge, make_run, tmp_path) -> None:
@@ -101,7 +101,7 @@ def test_a_run_without_a_sparsifier_says_so(graph: Graph, judge, make_run) -> No
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["sparsifier"] = {"name": "none"}
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    assert read_source(run).notes == ["the run had no sparsifier: no keep probability for any edge"]
+    assert read_subject(run).notes == ["the run had no sparsifier: no keep probability for any edge"]
 
 
 def test_a_saved_classifier_audits_the_graph_of_its_table(graph: Graph, judge, tmp_path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from gssc.config import ContrastConfig
 from gssc.data import csbm
 from gssc.data.build import build_graph
-from gssc.data.sources import GraphSource
+from gssc.data.graph_stream import InMemoryStream
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
@@ -32,7 +32,7 @@ GRAPH = csbm(nodes=200, classes=3, features=6, degree=6, per_class=10, signal=4.
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     folder = tmp_path_factory.mktemp("disk")
-    build_graph(GraphSource(GRAPH), folder / "g.graph")
+    build_graph(InMemoryStream(GRAPH), folder / "g.graph")
     return Graph.load(folder / "g.graph")
 
 

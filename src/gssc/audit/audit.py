@@ -11,7 +11,7 @@ from gssc.audit.edges import doubt_edges
 from gssc.audit.findings import Findings, Ranking
 from gssc.audit.labels import doubt_labels, doubt_targets
 from gssc.audit.nodes import duplicate_groups, featureless_nodes, isolated_nodes
-from gssc.audit.source import Source, read_source
+from gssc.audit.subject import Subject, read_subject
 from gssc.graph import Graph
 from gssc.trust.pairs import PairEvidence
 from gssc.trust.sketch import feature_sketch, label_width
@@ -40,12 +40,12 @@ def audit_run(
     """
     stage = on_stage or (lambda _: None)
     stage(STAGES[0])
-    return audit_source(read_source(run, graph, data_root), seed, stage)
+    return audit_subject(read_subject(run, graph, data_root), seed, stage)
 
 
-def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = lambda _: None) -> Findings:
+def audit_subject(subject: Subject, seed: int = 0, stage: Callable[[str], None] = lambda _: None) -> Findings:
     """Return the audit of what was read."""
-    graph, model, notes = source.graph, source.model, list(source.notes)
+    graph, model, notes = subject.graph, subject.model, list(subject.notes)
     stage(STAGES[1])
     probabilities = model.predict_proba(graph.features)
     embedding = model.embed(graph.features) if len(model.layers) > 1 else model.logits(graph.features)
@@ -53,7 +53,7 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
 
     stage(STAGES[2])
     evidence = PairEvidence(graph, sketch, embedding, probabilities)
-    edges, remarks = doubt_edges(graph, evidence, source.keep_probability, seed, source.keep_counts)
+    edges, remarks = doubt_edges(graph, evidence, subject.keep_probability, seed, subject.keep_counts)
     notes += remarks
 
     stage(STAGES[3])
@@ -66,7 +66,7 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
     else:
         wide = feature_sketch(graph.features, label_width(graph.num_nodes), seed)
         witnesses = graph.val[graph.labels[graph.val] >= 0]
-        given = source.model_labels()
+        given = subject.model_labels()
         labels = doubt_labels(
             graph.train,
             given[graph.train],

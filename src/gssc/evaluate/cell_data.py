@@ -20,7 +20,7 @@ from gssc.graph import Graph
 DRAWN = r"(per-class|ratio):"
 
 
-class Source(Protocol):
+class CellData(Protocol):
     """One graph with one split."""
 
     @property

@@ -23,7 +23,7 @@ AUDITED = 2.0  # gigabytes of features and pairs that an audit takes
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class Subject:
     """A graph, and the model that judges it.
 
     Args:
@@ -50,7 +50,7 @@ class Source:
         return numbers[graph.labels]
 
 
-def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_root: str | None = None) -> Source:
+def read_subject(run: str | Path, graph: str | Path | Graph | None = None, data_root: str | None = None) -> Subject:
     """Read a finished run or a saved classifier, and the graph to audit.
 
     Args:
@@ -93,7 +93,7 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
             notes.append(
                 f"{unseen:,} of {audited.num_edges:,} edges are not in the run: scored without a keep probability"
             )
-    return Source(audited, model, trust, notes, keep_counts=config.sparsifier.name != "evidence")
+    return Subject(audited, model, trust, notes, keep_counts=config.sparsifier.name != "evidence")
 
 
 def in_memory(graph: Graph) -> Graph:
@@ -106,14 +106,16 @@ def in_memory(graph: Graph) -> Graph:
     return graph.in_memory()
 
 
-def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, where: str | Path) -> Source:
+def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, where: str | Path) -> Subject:
     if graph is None:
         raise GsscError(
             f"{folder} is a saved classifier, which does not keep its table: "
             "give the graph of the table with --graph FILE.npz"
         )
     _check(graph, model, where)
-    return Source(graph, model, None, ["a saved classifier keeps no keep probabilities: edges are scored without them"])
+    return Subject(
+        graph, model, None, ["a saved classifier keeps no keep probabilities: edges are scored without them"]
+    )
 
 
 def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Node and edge tables (CSV, TSV, Parquet) as a source of `gssc data build`, read in blocks of rows."""
+"""Node and edge tables (CSV, TSV, Parquet) read in blocks of rows, for `gssc data build`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gssc.data.edge_table import edge_columns, edge_in_header, weights_of
+from gssc.data.graph_stream import EDGES, ROWS, Edges, NodeFacts, file_signature
 from gssc.data.labels import clean_labels
 from gssc.data.readers import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
-from gssc.data.sources import EDGES, ROWS, Edges, NodeFacts, file_signature
 from gssc.data.splits import labelled_nodes, make_split
 from gssc.data.tables import (
     DEFAULT_SPLIT,
@@ -78,7 +78,7 @@ def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
         raise GsscError(f"{path} cannot be read as Parquet ({reason}): write or fetch it again") from None
 
 
-class TableSource:
+class TableStream:
     """A node table and an edge table; the arguments are those of :func:`gssc.data.tables.import_tables`.
 
     Ids, labels and the split take a few bytes per node in memory; features and edges are held in blocks only.
