@@ -212,6 +212,22 @@ def usual_normalization(features: Any) -> str:
     return "none" if alike and abs(rows).max() <= LARGEST_UNIT_VALUE else "standard"
 
 
+def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
+    """Return features with columns on one scale if that is the scaling of the settings, so that no column dominates.
+
+    Args:
+        features: [N, d].
+        normalize: as set; ``auto`` stands for the usual scaling of such features.
+
+    >>> unlike = np.array([[1000.0, 0.1], [1010.0, 0.3], [990.0, 0.2]], dtype=np.float32)
+    >>> columns_on_one_scale(unlike).std(axis=0).round(3).tolist()
+    [1.0, 1.0]
+    """
+    if (usual_normalization(features) if normalize == "auto" else normalize) != "standard":
+        return features
+    return FeatureTable(features, "standard").features
+
+
 def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:
     """The rows of these nodes, in this order, stored as they were.
 

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
+from sklearn.datasets import load_breast_cancer
 
 from gssc.audit import audit_run
 from gssc.audit.audit import STAGES
 from gssc.audit.subject import read_subject
+from gssc.data.tables import table_neighbours
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
@@ -165,3 +169,14 @@ def test_graphs_that_do_not_fit_are_refused(graph, judge, make_run, tmp_path, ch
     Graph(**other).save(tmp_path / "other.npz")
     with pytest.raises(GsscError, match=message):
         audit_run(run, tmp_path / "other.npz")
+
+
+def test_columns_of_unlike_scales_make_no_duplicates(tmp_path: Path) -> None:
+    table = load_breast_cancer()
+    graph = Graph(
+        table.data, table_neighbours(table.data, 4), table.target, train=np.arange(100), val=np.arange(100, 150)
+    )
+    weight = np.zeros((2, graph.num_features), dtype=np.float32)
+    model = DeployedModel([(weight, np.zeros(2, dtype=np.float32))], ["0", "1"], normalize="none")
+    model.save(tmp_path)
+    assert audit_run(tmp_path, graph).duplicates == []

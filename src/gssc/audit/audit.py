@@ -12,6 +12,7 @@ from gssc.audit.findings import Findings, Ranking
 from gssc.audit.labels import doubt_labels, doubt_targets
 from gssc.audit.nodes import duplicate_groups, featureless_nodes, isolated_nodes
 from gssc.audit.subject import Subject, read_subject
+from gssc.features import columns_on_one_scale
 from gssc.graph import Graph
 from gssc.trust.pairs import PairEvidence
 from gssc.trust.sketch import feature_sketch, label_width
@@ -49,10 +50,11 @@ def audit_subject(subject: Subject, seed: int = 0, stage: Callable[[str], None] 
     stage(STAGES[1])
     probabilities = model.predict_proba(graph.features)
     embedding = model.embed(graph.features) if len(model.layers) > 1 else model.logits(graph.features)
-    sketch = feature_sketch(graph.features, seed=seed)
+    compared = columns_on_one_scale(graph.features)
+    sketch = feature_sketch(compared, seed=seed)
 
     stage(STAGES[2])
-    evidence = PairEvidence(graph, sketch, embedding, probabilities)
+    evidence = PairEvidence(graph.with_(features=compared), sketch, embedding, probabilities)
     edges, remarks = doubt_edges(graph, evidence, subject.keep_probability, seed, subject.keep_counts)
     notes += remarks
 
@@ -64,7 +66,7 @@ def audit_subject(subject: Subject, seed: int = 0, stage: Callable[[str], None] 
         labels = doubt_targets(graph.train, graph.labels[graph.train], evidence.adjacency, probabilities)
         notes.append("multi-label targets: scored by model and neighbourhood alone, which saw them in training")
     else:
-        wide = feature_sketch(graph.features, label_width(graph.num_nodes), seed)
+        wide = feature_sketch(compared, label_width(graph.num_nodes), seed)
         witnesses = graph.val[graph.labels[graph.val] >= 0]
         given = subject.model_labels()
         labels = doubt_labels(
@@ -83,7 +85,7 @@ def audit_subject(subject: Subject, seed: int = 0, stage: Callable[[str], None] 
         edges=edges,
         labels=labels,
         predicted=probabilities.argmax(axis=1) if graph.task.has_classes else None,
-        duplicates=duplicate_groups(graph, sketch, seed),
+        duplicates=duplicate_groups(graph, sketch, seed, compared),
         isolated=isolated_nodes(graph),
         featureless=featureless_nodes(graph.features),
         notes=notes,
