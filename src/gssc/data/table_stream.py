@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,11 @@ import numpy as np
 from gssc.data.edge_table import edge_columns, edge_in_header, weights_of
 from gssc.data.graph_stream import EDGES, ROWS, Edges, NodeFacts, file_signature
 from gssc.data.labels import clean_labels
-from gssc.data.readers import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
-from gssc.data.splits import labelled_nodes, make_split
-from gssc.data.tables import (
-    DEFAULT_SPLIT,
-    UNKNOWN_LABELS,
-    label_columns_of,
-    parts_from_column,
-    refuse_data_as_names,
-    refuse_real_numbers,
-)
+from gssc.data.readers import Table, read_table, whole_number_shortened
+from gssc.data.tables import NodeColumns, drawn_split, labels_of_texts, parts_from_column
 from gssc.errors import GsscError
 from gssc.extras import require
-from gssc.text_tables import ID_NAMES, PARQUET_ENDINGS, default_names, ending, is_header, is_number, records_of
+from gssc.text_tables import PARQUET_ENDINGS, default_names, ending, is_header, is_number, records_of
 
 
 def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str = ".") -> Iterator[Table]:
@@ -89,11 +82,6 @@ class TableStream:
         nodes: Path,
         edges: Path,
         *,
-        id_column: str | None = None,
-        label_column: str | Sequence[str] | None = None,
-        feature_columns: Sequence[str] | None = None,
-        ignore_columns: Sequence[str] = (),
-        split_column: str | None = None,
         source_column: str | None = None,
         target_column: str | None = None,
         weight_column: str | None = None,
@@ -102,34 +90,23 @@ class TableStream:
         seed: int = 0,
         setting: str = "transductive",
         name: str | None = None,
+        **columns: Any,
     ):
         self.options = {name: value for name, value in locals().items() if name not in ("self", "nodes", "edges")}
         self.nodes_path, self.edges_path, self.decimal = nodes, edges, decimal
         self.split, self.seed, self.setting, self.name = split, seed, setting, name or nodes.stem
-        table = next(table_blocks(nodes, 100, decimal=decimal))
-        refuse_no_rows(table)
-        if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
-            refuse_data_as_names(table)
-        self.id_column = table.named(id_column, ID_NAMES) or table.names[0]
-        self.multilabel = not isinstance(label_column, str | None)
-        self.label_columns = label_columns_of(table, label_column, taken=self.id_column)
-        self.split_column = table.named(split_column, ("split",), taken=[self.id_column, *self.label_columns])
-        taken = {self.id_column, *self.label_columns, self.split_column, *map(table.existing, ignore_columns)}
-        chosen = feature_columns or [column for column in without_row_numbers(table) if column not in taken]
-        if not chosen:
-            raise GsscError(f"{nodes} has no feature column besides {sorted(filter(None, taken))}: add numbers")
-        self.feature_columns = [table.existing(column) for column in chosen]
-        self.width = len(self.feature_columns)
+        self.columns = NodeColumns.of(next(table_blocks(nodes, 100, decimal=decimal)), **columns)
+        self.width = len(self.columns.features)
         ends = next(table_blocks(edges, 100, of_edges=True, decimal=decimal))
-        self.ends, self.usual_ends = edge_columns(ends, source_column, target_column)
+        self.ends, usual_ends = edge_columns(ends, source_column, target_column)
         self.weight_column = weight_column
         self.weighted = weights_of(ends, weight_column, self.ends) is not None
-        self.named_ends = self.usual_ends or bool(source_column or target_column) or self.weighted
+        self.named_ends = usual_ends or bool(source_column or target_column) or self.weighted
 
     def signature(self) -> dict[str, Any]:
         """Return the signatures of both files and all options."""
         files = [file_signature(path) for path in (self.nodes_path, self.edges_path)]
-        options = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
+        options = json.loads(json.dumps(self.options))  # tuples as lists, as the record of the build has them
         return {"tables": files, "options": options}
 
     def rows(self, start: int) -> Iterator[np.ndarray]:
@@ -138,18 +115,18 @@ class TableStream:
         self._labels: list[Any] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
         known: dict[str, str] = {}  # one string object per class, shared by its nodes
-        done = 0
+        done, columns = 0, self.columns
         for table in table_blocks(self.nodes_path, ROWS, decimal=self.decimal):
-            self._ids.append(ids_of(table, self.id_column, done))
-            if self.multilabel:
-                self._labels.append(table.numbers(self.label_columns, blank=np.nan))
-            elif self.label_columns:
-                texts = (whole_number_shortened(text) for text in table.texts(self.label_columns[0]))
+            self._ids.append(ids_of(table, str(columns.id)))
+            if columns.multilabel:
+                self._labels.append(table.numbers(columns.labels, blank=np.nan))
+            elif columns.labels:
+                texts = (whole_number_shortened(text) for text in table.texts(columns.labels[0]))
                 self._labels.extend(known.setdefault(text, text) for text in texts)
-            if self.split_column is not None and self.split is None:
-                self._parts.append(tuple(part + done for part in parts_from_column(table, self.split_column)))
+            if columns.split is not None and self.split is None:
+                self._parts.append(tuple(part + done for part in parts_from_column(table, columns.split)))
             if done + len(table) > start:
-                yield table.numbers(self.feature_columns)[max(0, start - done) :]
+                yield table.numbers(columns.features)[max(0, start - done) :]
             done += len(table)
         self.count = done
 
@@ -159,25 +136,22 @@ class TableStream:
         node_ids = np.concatenate(self._ids if kinds == {"i"} else [ids.astype(str) for ids in self._ids])
         NodeNames(node_ids, self.nodes_path)  # raises on repeated ids
         labels, class_names = self._clean_labels()
-        split_name = "none"
-        parts: tuple[np.ndarray, ...] = (np.empty(0, np.int64),) * 3
         if self._parts:
-            parts, split_name = tuple(np.concatenate(part) for part in zip(*self._parts, strict=True)), "from table"
-        elif len(labelled_nodes(labels)):
-            parts, split_name = make_split(self.split or DEFAULT_SPLIT, labels, self.seed)
-        train, val, test = parts
+            train, val, test = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+            split_name = "from table"
+        else:
+            (train, val, test), split_name = drawn_split(labels, self.split, self.seed)
         return NodeFacts(
-            labels, class_names, train, val, test, split_name, self.setting, node_ids, tuple(self.feature_columns)
+            labels, class_names, train, val, test, split_name, self.setting, node_ids, tuple(self.columns.features)
         )
 
     def _clean_labels(self) -> tuple[np.ndarray, tuple[str, ...] | None]:
-        if self.multilabel:
-            return clean_labels(np.concatenate(self._labels), self.count, self.label_columns)
-        if not self.label_columns:
+        columns = self.columns.labels
+        if self.columns.multilabel:
+            return clean_labels(np.concatenate(self._labels), self.count, columns)
+        if not columns:
             return clean_labels(None, self.count, None)
-        texts = ["" if text in UNKNOWN_LABELS else text for text in self._labels]
-        refuse_real_numbers(Table(self.nodes_path, {"": texts}, None), self.label_columns[0], texts)
-        return clean_labels(np.array(texts, dtype=object), self.count, None)
+        return labels_of_texts(Table(self.nodes_path, {columns[0]: self._labels}, None), columns[0], self._labels)
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[Edges]:
         """Yield edges with ids replaced by row numbers."""
@@ -193,7 +167,7 @@ class TableStream:
             yield edges, weights
 
 
-def ids_of(table: Table, column: str, done: int) -> np.ndarray:
+def ids_of(table: Table, column: str) -> np.ndarray:
     """Return the ids of the rows of a table: whole numbers as int64, anything else as text."""
     values: Any = table.columns[column]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
@@ -227,7 +201,7 @@ class NodeNames:
 
     def rows(self, table: Table, column: str) -> np.ndarray:
         """Return the row numbers of the ids in a column of an edge table."""
-        wanted = ids_of(table, column, 0)
+        wanted = ids_of(table, column)
         found = self._find(wanted)
         missing = np.flatnonzero(found < 0)
         if len(missing):
