@@ -20,6 +20,7 @@ LARGEST_UNIT_VALUE = 10.0
 ROWS_JUDGED = 10_000
 ROWS_SCALED = 256  # together, of memory-mapped rows
 NUMBERS_JUDGED = 2**20  # of memory-mapped rows
+COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
 
 
 class SparseRows:
@@ -130,12 +131,13 @@ class FeatureTable:
         scaled = self.scaling.applied(features)
         return scaled if sp.issparse(scaled) else np.asarray(scaled, dtype=np.float32)
 
-    def _scaled_on_read(self, chosen: np.ndarray) -> np.ndarray:
-        """The same for rows that were just read, a few at a time: scaling takes double precision on the way."""
-        scaled = np.empty_like(chosen)
-        for start in range(0, len(chosen), ROWS_SCALED):
-            scaled[start : start + ROWS_SCALED] = self._scaled(chosen[start : start + ROWS_SCALED])
-        return scaled
+    def _read(self, nodes: np.ndarray) -> np.ndarray:
+        """Return rows of a memory map, read and scaled a few at a time: scaling takes double precision on the way."""
+        rows = np.empty((len(nodes), self.shape[1]), dtype=np.float32)
+        for start in range(0, len(nodes), ROWS_SCALED):
+            part = slice(start, start + ROWS_SCALED)
+            rows[part] = self._scaled(np.asarray(self.features[nodes[part]], dtype=np.float32))
+        return rows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -143,11 +145,10 @@ class FeatureTable:
 
     def rows(self, nodes: np.ndarray) -> Rows:
         """Return the feature rows of these nodes, in this order."""
-        chosen = self.features[nodes]
+        chosen = self._read(nodes) if self.scale_on_read else self.features[nodes]
         if sp.issparse(chosen):
             return SparseRows(chosen) if self.device is None else on_device(dense(chosen), self.device)
-        chosen = np.ascontiguousarray(chosen, dtype=np.float32)
-        rows = torch.from_numpy(self._scaled_on_read(chosen) if self.scale_on_read else chosen)
+        rows = torch.from_numpy(np.ascontiguousarray(chosen, dtype=np.float32))
         return rows if self.device is None else on_device(rows, self.device)
 
     def all(self) -> Rows:
@@ -209,7 +210,7 @@ def usual_normalization(features: Any) -> str:
         return "row"
     spread = column_spread(rows)
     alike = len(spread) == 0 or (spread.max() <= UNIT_SCALE[1] and np.median(spread) >= UNIT_SCALE[0])
-    return "none" if alike and abs(rows).max() <= LARGEST_UNIT_VALUE else "standard"
+    return "none" if alike and max(rows.max(), -rows.min()) <= LARGEST_UNIT_VALUE else "standard"
 
 
 def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
@@ -244,7 +245,8 @@ def column_spread(rows: Any) -> np.ndarray:
     if sp.issparse(rows):
         spread = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64).ravel())
     else:
-        spread = np.asarray(rows, dtype=np.float64).std(axis=0)
+        parts = [rows[:, start : start + COLUMNS_JUDGED] for start in range(0, rows.shape[1], COLUMNS_JUDGED)]
+        spread = np.concatenate([np.asarray(part, dtype=np.float64).std(axis=0) for part in parts] or [np.empty(0)])
     return spread[spread > 0]
 
 

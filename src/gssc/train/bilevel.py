@@ -46,6 +46,7 @@ class BilevelTraining(Training):
     """
 
     Settings: ClassVar[type[RunConfig]] = ContrastConfig
+    center_nodes: int = CENTER_NODES
     settings: ContrastConfig
     several_processes = True
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
@@ -275,7 +276,7 @@ class BilevelTraining(Training):
 
     def update_centers(self) -> float:
         """Take the extra step of the released program, which pulls labelled and predicted class centres together."""
-        weight, most = self.settings.objective.center_weight, CENTER_NODES
+        weight, most = self.settings.objective.center_weight, self.center_nodes
         if weight == 0 or not self.task.has_classes:
             return 0.0
         if self.table.shape[0] <= most:

@@ -38,10 +38,10 @@ from gssc.models.str_contrast import PairLogits, STRContrast
 from gssc.train import losses
 from gssc.train.averaging import AveragedModel
 from gssc.train.batches import EdgeBatch, EdgeBatches
-from gssc.train.bilevel import BilevelTraining
+from gssc.train.bilevel import CENTER_NODES, BilevelTraining
 from gssc.train.checkpoint import State
 from gssc.train.distributed import SharedModel
-from gssc.train.edge_stream import EdgeStream, PairBatch, Position, prefetched
+from gssc.train.edge_stream import AHEAD, EdgeStream, PairBatch, Position, prefetched
 from gssc.train.optimize import adam
 from gssc.train.process import computing, is_mixed, usable_device
 from gssc.train.selection import BestEpoch, Epoch
@@ -53,6 +53,7 @@ JUDGED = 10_000  # most nodes of each part of the split that an epoch is scored 
 TESTED = 200_000  # most test nodes of the final score
 SAMPLED_EDGES = 100_000  # most edges whose trust is reported at the end
 NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows that are predicted together
+NUMBERS_AHEAD = 1 << 22  # of feature rows in batches that are prepared ahead, unless one batch has more
 
 Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
 
@@ -177,6 +178,9 @@ class StreamedTraining(BilevelTraining):
             config.train.max_batches,
             self.processes,
         )
+        width = graph.num_features
+        self.center_nodes = min(CENTER_NODES, max(512, NUMBERS_AT_A_TIME // width))
+        self.ahead = min(AHEAD, max(1, NUMBERS_AHEAD // (3 * config.train.batch_size * width)))
         self.stream = EdgeStream(graph.edges, config.train.batch_size, config.train.seed, hidden=self.hidden)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
@@ -256,7 +260,7 @@ class StreamedTraining(BilevelTraining):
         most = self.settings.train.max_batches
         drawn = islice(self.stream.endless(self.position), most) if most else self.stream.batches(self.position)
         made = (self.made_batch(pairs, sparsify) for pairs in drawn)
-        return prefetched(batch for batch in made if batch is not None)
+        return prefetched((batch for batch in made if batch is not None), self.ahead)
 
     def made_batch(self, drawn: PairBatch, sparsify: bool) -> StreamedBatch | None:
         """Return a batch with its feature rows, without pairs dropped by the evidence; None if fewer than two stay."""
@@ -266,9 +270,9 @@ class StreamedTraining(BilevelTraining):
         if sparsify and self.trust is not None:
             rows = batch.rows
             assert isinstance(rows, Tensor)
-            first, second = (rows[end].cpu().numpy() for end in (batch.source, batch.target))
+            places = torch.stack([batch.source, batch.target]).cpu().numpy()
             draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
-            kept = np.flatnonzero(draws < self.trust.keep(ends, first, second))
+            kept = np.flatnonzero(draws < self.trust.keep(ends, rows.cpu().numpy(), places))
             if len(kept) < 2 and self.processes.count == 1:
                 return None
             kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
