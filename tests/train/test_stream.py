@@ -80,7 +80,7 @@ def test_streamed_and_in_memory_steps_are_the_same_on_the_same_batches(on_disk: 
     streamed.prepare()
     assert identical(weights(memory), weights(streamed))
     start = weights(memory)
-    of_memory = memory._class_weight(memory.pairs)
+    of_memory = memory._weight_of_classes(memory.pairs)
     assert of_memory is not None
     assert streamed.class_weight is not None
     assert torch.equal(of_memory, streamed.class_weight)

@@ -19,11 +19,11 @@ from gssc.graph import Graph
 from gssc.models.base import NodeModel, TrainingGraph
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
+from gssc.train import losses
 from gssc.train.checkpoint import State, module_state
 from gssc.train.optimize import adam, descend
 from gssc.train.pairing import training_way
 from gssc.train.process import computing
-from gssc.train.psi import homophily_loss
 from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, deployed_mlp, scored
 
 
@@ -135,7 +135,7 @@ class SupervisedTraining(Training):
             return
         if self.way == "homophily":
             agreement = self.task.agreement(scores, *self.sparsifier.edges)
-            loss = homophily_loss(self.settings.objective, weights, agreement)
+            loss = losses.sparsifier_loss(self.settings.objective, weights, agreement)
         elif self.way == "validation":
             edge_index, edge_weight = self.messages(weights)
             logits = self.model(self.rows, edge_index, edge_weight)
