@@ -12,8 +12,7 @@ from rich.table import Table
 from gssc.data.disk import check_digests, is_disk_graph
 from gssc.data.entry import Dataset
 from gssc.data.fetch import at_hand, cache_root, data_root_of
-from gssc.data.load import find_dataset, load_dataset
-from gssc.data.registry import DATASETS
+from gssc.data.registry import DATASETS, find_dataset, load_dataset
 from gssc.data.tables import import_tables
 from gssc.errors import GsscError
 from gssc.graph import Graph

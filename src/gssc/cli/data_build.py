@@ -87,9 +87,8 @@ def run(options: dict[str, Any]) -> None:
 def source_of(options: dict[str, Any]) -> GraphStream:
     """Return the stream that the options describe."""
     from gssc.data.graph_stream import InMemoryStream
-    from gssc.data.load import load_dataset
     from gssc.data.npz import NpzStream
-    from gssc.data.registry import DATASETS
+    from gssc.data.registry import DATASETS, load_dataset
     from gssc.data.synthetic import CsbmStream
     from gssc.data.table_stream import TableStream
     from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending

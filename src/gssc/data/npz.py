@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gssc.data import graph_stream
-from gssc.data.arrays import as_text
+from gssc.data.arrays import as_text, read_npy_header
 from gssc.data.labels import clean_index, clean_labels, mask_of_numbers
 from gssc.errors import GsscError
 from gssc.files import atomic_write
@@ -222,9 +222,7 @@ class NpzStream:
         """Open an array of the archive; return the file positioned after the header, the shape and the dtype."""
         file = zipfile.ZipFile(self.path).open(f"{key}.npy")  # noqa: SIM115 - read to its end by the caller
         try:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = read(file)
+            shape, fortran, dtype = read_npy_header(file)
         except ValueError as error:
             raise GsscError(f"{self.path}: {key} cannot be read ({error}): write the file again") from None
         if dtype.hasobject or (fortran and len(shape) > 1 and min(shape) > 1):

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from gssc.data.entry import Dataset
 from gssc.data.fetch import fetch
-from gssc.data.load import find_dataset, load_dataset
+from gssc.data.registry import find_dataset, load_dataset
 from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
 from gssc.files import sha256
@@ -100,7 +100,7 @@ class Registered:
     @property
     def modules(self) -> tuple[str, ...]:
         """The loader of its family, and what makes splits."""
-        return self.dataset.load.__module__, "gssc.data.load"
+        return self.dataset.load.__module__, "gssc.data.registry"
 
     def load(self, setting: str) -> Graph:
         """Read or generate it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gssc.data.load import find_dataset
+from gssc.data.registry import find_dataset
 from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
 from gssc.evaluate.store import Store
