@@ -25,7 +25,7 @@ from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_tempera
 from gssc.config import parse_config
 from gssc.metrics import accuracy, log_loss
 from gssc.recipes import recipe
-from gssc.run import load_graph
+from gssc.run_graph import load_graph
 from gssc.settings import read_settings
 
 DATASETS = ("cora", "citeseer", "coauthor-cs")

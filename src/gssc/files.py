@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import secrets
 import stat
@@ -159,6 +160,17 @@ def write_json(path: str | Path, value: Any) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     with atomic_write(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def json_number(value: float, digits: int | None = 6) -> float | None:
+    """Return a number as JSON can hold it, rounded: None for NaN and infinity.
+
+    >>> json_number(1 / 3), json_number(float("nan"))
+    (0.333333, None)
+    """
+    if not math.isfinite(value):
+        return None
+    return value if digits is None else round(value, digits)
 
 
 def sync(path: Path) -> None:

@@ -7,7 +7,6 @@ unknown. Features stay as they were loaded: row normalisation is a choice of tra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from functools import cached_property
 from os import PathLike
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.data.arrays import as_array, as_text
-from gssc.data.checks import Cleaning, clean_edges, clean_features
+from gssc.data.checks import Cleaning, clean_edges, clean_feature_names, clean_features, clean_node_ids
 from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
 from gssc.data.structure_features import structure_features
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
     import networkx
     import torch_geometric.data
 
-__all__ = ["Cleaning", "Graph", "SETTINGS"]
+__all__ = ["Cleaning", "Graph", "LEARNING_SETTINGS"]
 
-SETTINGS = ("transductive", "inductive", "cold-start")
+LEARNING_SETTINGS = ("transductive", "inductive", "cold-start")
 _LABELS_AT_A_TIME = 1 << 22
 
 Features: TypeAlias = np.ndarray | sp.csr_matrix
@@ -88,7 +86,7 @@ class Graph:
         if features is not None and features is not _checked_features:
             features = clean_features(features)
         nodes = self._count_nodes() if features is None else int(features.shape[0])
-        node_ids = _clean_node_ids(self.node_ids, nodes)
+        node_ids = clean_node_ids(self.node_ids, nodes)
         edges, edge_weight, cleaned = self.edges, self.edge_weight, Cleaning()
         if edges is not _checked_edges or features is None:
             listed, listed_weight = as_edges(edges, node_ids, nodes)
@@ -107,14 +105,14 @@ class Graph:
             "labels": labels,
             "class_names": class_names,
             "node_ids": node_ids,
-            "feature_names": _clean_feature_names(feature_names, int(features.shape[1])),
+            "feature_names": clean_feature_names(feature_names, int(features.shape[1])),
             "cleaning": self.cleaning + cleaned,
             **parts,
         }
         for entry, value in canonical.items():
             object.__setattr__(self, entry, value)
-        if self.setting not in SETTINGS:
-            raise GsscError(f"setting {self.setting!r} is not known: use one of {', '.join(SETTINGS)}")
+        if self.setting not in LEARNING_SETTINGS:
+            raise GsscError(f"setting {self.setting!r} is not known: use one of {', '.join(LEARNING_SETTINGS)}")
         self._refuse_unlabelled()
         if require_all_classes and self._classes_without_training_label():
             raise GsscError(self._missing_class_note() + "; add a label, drop the class, or allow it")
@@ -166,16 +164,12 @@ class Graph:
         """Return the graph with float32 features and int64 edges in memory; itself if it is there already."""
         if not self.on_disk:
             return self
-        features = np.array(self.features, dtype=np.float32)
-        edges = np.array(self.edges, dtype=np.int64)
-        arrays: dict[str, Any] = {
-            "labels": np.array(self.labels),
-            "node_ids": None if self.node_ids is None else np.array(self.node_ids),
-            "edge_weight": None if self.edge_weight is None else np.array(self.edge_weight),
-        }
         values: dict[str, Any] = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        values.update(arrays, features=features, edges=edges, _checked_features=features, _checked_edges=edges)
-        return Graph(**values)
+        for entry, dtype in (("features", np.float32), ("edges", np.int64)):
+            values[entry] = np.array(values[entry], dtype=dtype)
+        for entry in ("labels", "node_ids", "edge_weight"):
+            values[entry] = None if values[entry] is None else np.array(values[entry])
+        return Graph(**values, _checked_features=values["features"], _checked_edges=values["edges"])
 
     @cached_property
     def task(self) -> Task:
@@ -387,26 +381,3 @@ class Graph:
         from gssc.data.convert import to_scipy
 
         return to_scipy(self)
-
-
-def _clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
-    if node_ids is None:
-        return None
-    ids = np.asarray(as_array(node_ids, "node_ids"))
-    if ids.shape != (num_nodes,):
-        raise GsscError(f"node_ids have shape {ids.shape} for {num_nodes} nodes: give one a node")
-    if ids.dtype.kind in "SO":
-        return np.array([as_text(name, f"id of node {node}") for node, name in enumerate(ids.tolist())], dtype=str)
-    return ids if ids.dtype.kind in "iu" else ids.astype(str)
-
-
-def _clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    texts = tuple(str(name) for name in names)
-    if len(texts) != num_features:
-        raise GsscError(f"{len(texts)} feature_names for {num_features} features: give one a column")
-    if len(set(texts)) != num_features:
-        twice = next(name for place, name in enumerate(texts) if name in texts[:place])
-        raise GsscError(f"feature_names has {twice!r} twice: give each column its own name")
-    return texts

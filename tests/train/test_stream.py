@@ -24,7 +24,8 @@ from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.learner.streamed import StreamedLearner, fitted
 from gssc.result import fit, make_training
-from gssc.run import Run, fingerprint
+from gssc.run import Run
+from gssc.run_graph import fingerprint
 from gssc.sparsify.registry import sparsifier_settings
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint

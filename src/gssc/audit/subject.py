@@ -14,7 +14,7 @@ from gssc.config import parse_config
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
-from gssc.run import load_graph
+from gssc.run_graph import load_graph
 from gssc.settings import read_settings
 from gssc.train.registry import gigabytes
 from gssc.trust.pairs import edge_numbers

@@ -131,7 +131,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
     from gssc.data.registry import DATASETS
     from gssc.evaluate.cell import cells
     from gssc.evaluate.sweep import Sweep
-    from gssc.graph import SETTINGS
+    from gssc.graph import LEARNING_SETTINGS
     from gssc.models.registry import MODELS
     from gssc.sparsify.registry import SPARSIFIERS
 
@@ -146,7 +146,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
         names(options.sparsifiers, SPARSIFIERS),
         names(options.datasets, DATASETS) if options.datasets else [],
         graphs=names(options.graph) if options.graph else [],
-        settings=names(options.settings, SETTINGS),
+        settings=names(options.settings, LEARNING_SETTINGS),
         label_noise=names(options.label_noise),
         structure_noise=names(options.structure_noise),
         feature_noise=names(options.feature_noise),

@@ -13,7 +13,7 @@ from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_mo
 from gssc.config import (
     DEFAULT_MODEL,
     PAIR_MODEL,
-    DataConfig,
+    DataSettings,
     RunConfig,
     config_class,
     merged_settings,
@@ -152,7 +152,7 @@ def run(args: Any) -> None:
 def _help(args: Any, processes: Processes) -> None:
     """Train along with the first process, which alone reads and writes the run folder."""
     from gssc.result import make_training
-    from gssc.run import load_graph
+    from gssc.run_graph import load_graph
 
     shared: Any = processes.from_first(lambda: None)
     config, state = shared
@@ -201,7 +201,7 @@ def settings_of(args: Any) -> RunConfig:
         if typed.get("data", {}).get(one) is not None:
             from_file.get("data", {}).pop(other, None)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
-    data = parse_section("data", DataConfig(), merged_settings(from_file, typed).get("data", {}))
+    data = parse_section("data", DataSettings(), merged_settings(from_file, typed).get("data", {}))
     begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
@@ -212,7 +212,7 @@ def settings_of(args: Any) -> RunConfig:
     return parse_config(suited(preset, from_file, typed), from_file, typed)
 
 
-def folder_of(args: Any, data: DataConfig) -> Path:
+def folder_of(args: Any, data: DataSettings) -> Path:
     """Return the run folder: what was asked for, or a name after the data."""
     return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
 

@@ -15,7 +15,7 @@ from gssc.data.noise import add_noise, parse_noise
 from gssc.errors import GsscError
 from gssc.evaluate.cell_data import CellData, OwnGraph, Registered, split_graph_option
 from gssc.evaluate.code_version import code_version
-from gssc.graph import SETTINGS, Graph
+from gssc.graph import LEARNING_SETTINGS, Graph
 from gssc.models.registry import MODELS, model_entry
 from gssc.names import nearest
 from gssc.recipes import config_for
@@ -146,8 +146,8 @@ def cells(
     ``graphs`` are files of your own, beside the data sets. Every name is checked before anything runs.
     """
     for setting in settings:
-        if setting not in SETTINGS:
-            raise GsscError(f"setting {setting!r} is not known: {nearest(setting, SETTINGS)}")
+        if setting not in LEARNING_SETTINGS:
+            raise GsscError(f"setting {setting!r} is not known: {nearest(setting, LEARNING_SETTINGS)}")
     noises = (
         [str(parse_noise(text, "label")) for text in label_noise],
         [str(parse_noise(text, "structure")) for text in structure_noise],

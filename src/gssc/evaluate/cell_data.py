@@ -144,7 +144,7 @@ class OwnGraph:
     def load(self, setting: str) -> Graph:
         """Read it."""
         from gssc.config import parse_config
-        from gssc.run import load_graph
+        from gssc.run_graph import load_graph
 
         data = {"graph": self.path, "split": self.drawn_split or None, "split_seed": self.seed, "setting": setting}
         return load_graph(parse_config({"data": data}).data).with_(name=self.name)

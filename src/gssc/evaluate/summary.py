@@ -11,7 +11,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, differences_to, mark, summary
 from gssc.evaluate.store import COLUMNS
-from gssc.graph import SETTINGS
+from gssc.graph import LEARNING_SETTINGS
 from gssc.models.registry import MODELS
 from gssc.names import nearest
 from gssc.sparsify.registry import SPARSIFIERS
@@ -112,7 +112,12 @@ def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
     """Return the order of the registries, clean and transductive first."""
     dataset = row["dataset"].partition(":")[0]
-    names = ((dataset, DATASETS), (row["setting"], SETTINGS), (row["model"], MODELS), (row["sparsifier"], SPARSIFIERS))
+    names = (
+        (dataset, DATASETS),
+        (row["setting"], LEARNING_SETTINGS),
+        (row["model"], MODELS),
+        (row["sparsifier"], SPARSIFIERS),
+    )
     place = [list(known).index(name) if name in known else len(known) for name, known in names]
     noise = [row[f"{about}_noise"] for about in ("label", "structure", "feature")]
     return (*place[:2], [text != "none" for text in noise], noise, *place[2:], row["seed"])

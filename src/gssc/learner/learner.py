@@ -53,7 +53,7 @@ class LearnerTraining(Training):
         node_weight: weight of each node's label, [N]; all one if left out.
     """
 
-    Settings = Config
+    config_class = Config
     config: Config
     best: BestStudent
     weighs_edges = True

@@ -35,7 +35,7 @@ class SupervisedTraining(Training):
         config: all settings; ``config.model.name`` is the model, see :mod:`gssc.models.registry`.
     """
 
-    Settings = RivalConfig
+    config_class = RivalConfig
     config: RivalConfig
 
     def __init__(self, graph: Graph, config: RivalConfig):

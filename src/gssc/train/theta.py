@@ -42,7 +42,7 @@ class PairTraining(Training):
         center_nodes: most nodes used in the step on class centres.
     """
 
-    Settings: ClassVar[type[RunConfig]] = ContrastConfig
+    config_class: ClassVar[type[RunConfig]] = ContrastConfig
     several_processes = True
     settings: ContrastConfig
     class_weight: Tensor | None = None

@@ -177,7 +177,7 @@ class Training(ABC):
         best: keeps the best epoch; by default by validation score or loss, as in the settings.
 
     Attributes:
-        Settings: the class of its settings.
+        config_class: the class of its settings.
         scaling: how feature rows are scaled.
         epoch: number of the next epoch.
         seconds: time spent so far.
@@ -187,7 +187,7 @@ class Training(ABC):
         streams: whether a graph on disk stays there; otherwise it is read into memory first.
     """
 
-    Settings: ClassVar[type[RunConfig]]
+    config_class: ClassVar[type[RunConfig]]
     judge: Judge
     streams: ClassVar[bool] = False
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
