@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.data.plain_table import Scaling
+from gssc.data.scaling import Scaling
 from gssc.deploy.forward import row_factors
 
 SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
@@ -105,7 +105,7 @@ class FeatureTable:
 
     Args:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
-        normalize: a :class:`~gssc.data.plain_table.Scaling`, or the name of one that is learned from these features,
+        normalize: a :class:`~gssc.data.scaling.Scaling`, or the name of one that is learned from these features,
             see :func:`scaling_of`.
         device: hand out dense tensors on this device, as ordinary torch takes them; if left out, what is fastest on a
             CPU.

@@ -14,7 +14,7 @@ import numpy as np
 from gssc.data.edge_table import edge_columns, edge_in_header, weights_of
 from gssc.data.graph_stream import EDGES, ROWS, Edges, NodeFacts, file_signature
 from gssc.data.labels import clean_labels
-from gssc.data.readers import Table, read_table, whole_number_shortened
+from gssc.data.table import Table, read_table, whole_number_shortened
 from gssc.data.tables import NodeColumns, drawn_split, labels_of_texts, parts_from_column
 from gssc.errors import GsscError
 from gssc.extras import require

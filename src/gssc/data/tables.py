@@ -13,9 +13,9 @@ import numpy as np
 from gssc.data.edge_table import edges_of_table
 from gssc.data.labels import clean_labels
 from gssc.data.neighbours import NEIGHBOURS, nearest_neighbour_edges
-from gssc.data.plain_table import Scaling
-from gssc.data.readers import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
+from gssc.data.scaling import Scaling
 from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
+from gssc.data.table import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.text_tables import ID_NAMES, LABEL_NAMES, counts_from_zero, is_number

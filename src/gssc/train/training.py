@@ -26,7 +26,7 @@ from gssc.train.selection import BestEpoch, Epoch
 
 if TYPE_CHECKING:
     from gssc.config import RunConfig
-    from gssc.data.plain_table import Scaling
+    from gssc.data.scaling import Scaling
     from gssc.deploy import DeployedModel
     from gssc.graph import Graph
 
