@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,61 +12,9 @@ import numpy as np
 from gssc.data.edge_table import edge_columns, edge_in_header, weights_of
 from gssc.data.graph_stream import EDGES, ROWS, Edges, NodeFacts, file_signature
 from gssc.data.labels import clean_labels
-from gssc.data.table import Table, read_table, whole_number_shortened
+from gssc.data.table import Table, table_blocks, whole_number_shortened
 from gssc.data.tables import NodeColumns, drawn_split, labels_of_texts, parts_from_column
 from gssc.errors import GsscError
-from gssc.extras import require
-from gssc.text_tables import PARQUET_ENDINGS, default_names, ending, is_header, is_number, records_of
-
-
-def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str = ".") -> Iterator[Table]:
-    """Yield the rows of a table in blocks, each a table; a table without rows yields one empty block."""
-    if ending(path) in PARQUET_ENDINGS:
-        yield from _parquet_blocks(path, rows)
-        return
-    if not path.is_file() or path.is_dir():
-        read_table(path)  # raises the error of a missing file
-    try:
-        lines = records_of(path, decimal)
-        _, first = next(lines, (0, []))
-        if not first:
-            raise GsscError(f"{path} is empty: give a header and at least one row")
-        named = not all(map(is_number, first)) if of_edges else is_header(first)
-        names = [cell.strip() for cell in first] if named else default_names(len(first))
-        block = [] if named else [(1, first)]
-        some = False
-        while block := [*block, *islice(lines, rows - len(block))] or ([] if some else [(0, [])]):
-            block = [] if block == [(0, [])] else block
-            for line, cells in block:
-                if len(cells) != len(names):
-                    raise GsscError(
-                        f"{path}:{line} has {len(cells)} cells where {len(names)} are expected: complete the row "
-                        "(the file may be cut short)"
-                    )
-            columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
-            yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
-            block, some = [], True
-    except (OSError, EOFError, zlib.error) as error:
-        raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
-
-
-def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
-    parquet = require("pyarrow.parquet", extra="tables")
-    errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
-    if not path.is_file():
-        raise GsscError(f"{path} does not exist: check the path")
-    try:
-        with parquet.ParquetFile(path) as file:
-            some = False
-            for batch in file.iter_batches(batch_size=rows):
-                some = True
-                columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-                yield Table(path, dict(zip(batch.schema.names, columns, strict=True)), None)
-            if not some:
-                yield Table(path, dict.fromkeys(file.schema_arrow.names, ()), None)
-    except errors as error:
-        reason = str(error).splitlines()[0] if str(error) else "damaged"
-        raise GsscError(f"{path} cannot be read as Parquet ({reason}): write or fetch it again") from None
 
 
 class TableStream:
