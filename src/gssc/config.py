@@ -27,14 +27,14 @@ class DataSettings:
     """Which graph, which split, which setting.
 
     Args:
-        dataset: name of a data set, see ``gssc data list``.
+        dataset: name of a dataset, see ``gssc data list``.
         graph: path of your own graph, an ``.npz`` of ``gssc data import`` or a folder of ``gssc data build``.
         split: how nodes are divided, such as ``public``, ``fixed-0``, ``per-class:20``, ``ratio:60/20/20``; the
-            data set's own default if left out.
-        split_seed: seed of splits that are drawn, and of generated data sets.
+            dataset's own default if left out.
+        split_seed: seed of splits that are drawn, and of generated datasets.
         setting: what training sees. ``transductive``: every feature and edge; ``inductive``: no test nodes;
             ``cold-start``: no test nodes, and they have no edges later either. Left out: what the graph file has,
-            transductive for data sets.
+            transductive for datasets.
         require_all_classes: refuse a graph in which some class has no training label.
     """
 

@@ -17,7 +17,7 @@ from gssc.graph import Graph
 def load_graph(data: DataSettings, data_root: str | None = None) -> Graph:
     """Return the graph that the settings name."""
     if (data.dataset is None) == (data.graph is None):
-        raise GsscError("name a data set, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
+        raise GsscError("name a dataset, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
     if data.graph is not None:
         if is_disk_graph(data.graph):  # a flipped bit in a file that is not read whole would go unnoticed
             check_digests(data.graph)

@@ -44,7 +44,7 @@ def test_the_card_of_a_run(model: DeployedModel) -> None:
     assert text.startswith("# Model card: cora\n")
     assert [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")] == HEADINGS
     data = section(text, "Data")
-    for line in ("| data set | cora |", "| split | public |", "| split seed | 5 |", "| training labels | 140 |"):
+    for line in ("| dataset | cora |", "| split | public |", "| split seed | 5 |", "| training labels | 140 |"):
         assert line in data
     assert "graph file" not in data
     assert "| validation | 82.00 % |\n| test | 85.30 % |" in section(text, "Quality")
@@ -63,7 +63,7 @@ def test_the_card_of_a_run(model: DeployedModel) -> None:
 def test_what_is_not_known_is_not_made_up(model: DeployedModel) -> None:
     text = card(source(model))
     assert text.startswith("# Model card: mine\n")
-    assert "| data set | not recorded |" in text
+    assert "| dataset | not recorded |" in text
     assert "| test | not recorded |" in text
     assert "| training labels | not recorded |" in text
     assert "config.yaml" not in text
@@ -106,7 +106,7 @@ def test_names_cannot_break_the_page() -> None:
     model.metadata = {"dataset": "x | y\n\n## z"}
     text = card(source(model))
     assert "\n# heading" not in text
-    assert "| data set | x \\| y ## z |" in text
+    assert "| dataset | x \\| y ## z |" in text
     assert "and 40 more" in section(text, "Output")
     assert "0. f|0\n1. f|1\n" in section(text, "Input")
     assert "divides each row" in section(text, "Input")

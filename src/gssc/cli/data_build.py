@@ -1,4 +1,4 @@
-"""``gssc data build``: a graph on disk from tables, an .npz file, the csbm generator or a data set."""
+"""``gssc data build``: a graph on disk from tables, an .npz file, the csbm generator or a dataset."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_arguments(parser: CommandParser) -> None:
         parser.add_argument(option, dest=target, type=str, help=help, **more)
 
     parser.add_argument(
-        "source", type=str, help="node table (.csv, .tsv, .parquet), graph (.npz), csbm, or a data set's name"
+        "source", type=str, help="node table (.csv, .tsv, .parquet), graph (.npz), csbm, or a dataset's name"
     )
     text("--out", "out", "folder to write, such as big.graph", required=True)
     text("--edges", "edges", "edge table of a node table; of csbm, the number of edges")

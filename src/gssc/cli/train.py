@@ -34,7 +34,7 @@ examples:
   gssc train cora --out runs/cora                    the default learner, seed 0
   gssc train cora --seed 3 --model.hidden 512 --out runs/wide
   gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
-  gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the data set
+  gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the dataset
   gssc train cora --preset paper --out runs/paper    pair training as the paper describes it
   gssc train --graph mine.npz --fast --out runs/fast         a linear model in seconds
   gssc train cora --model gcn --out runs/gcn         another model (see gssc bench --list)
@@ -43,7 +43,7 @@ examples:
   gssc train bbbp --out runs/bbbp                    a set of molecules (extra molecules)
   gssc train --molecules mine.csv --smiles-column smiles --targets active --out runs/mine
 
-Settings are layered, and later ones win: defaults, the recipe of the data set (model str_contrast only), --preset in
+Settings are layered, and later ones win: defaults, the recipe of the dataset (model str_contrast only), --preset in
 place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
 """
 STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
@@ -65,7 +65,7 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     if names_molecules(arguments):
         add_train_arguments(parser, _value_of("--model.name", arguments) or "gssc")
         return
-    parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
+    parser.add_argument("dataset", type=str, nargs="?", help="a dataset's name; see gssc data list")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--graph", type=str, help="your own graph: .npz, or a folder of gssc data build")
     parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")

@@ -73,7 +73,7 @@ class GraphStream(Protocol):
 
 
 class InMemoryStream:
-    """A graph in memory, such as a published data set."""
+    """A graph in memory, such as a published dataset."""
 
     def __init__(self, graph: Graph):
         self.graph, self.name, self.width = graph, graph.name, graph.num_features

@@ -32,7 +32,7 @@ class DeployedModel:
         task: ``multiclass`` gives probabilities that sum to one, ``multilabel`` one for each task.
         temperature: logits are divided by it before they become probabilities.
         feature_names: columns of a table the features are taken from, in order, if they have names.
-        metadata: anything JSON can hold: data set, settings, versions.
+        metadata: anything JSON can hold: dataset, settings, versions.
 
     Example:
         >>> identity = np.eye(2, dtype=np.float32), np.zeros(2, dtype=np.float32)

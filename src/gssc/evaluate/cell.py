@@ -143,7 +143,7 @@ def cells(
 ) -> tuple[list[Cell], dict[tuple[str, str], str]]:
     """Return the cross product, and the pairs of model and sparsifier that are impossible, each with the reason.
 
-    ``graphs`` are files of your own, beside the data sets. Every name is checked before anything runs.
+    ``graphs`` are files of your own, beside the datasets. Every name is checked before anything runs.
     """
     for setting in settings:
         if setting not in LEARNING_SETTINGS:

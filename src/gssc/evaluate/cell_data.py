@@ -1,4 +1,4 @@
-"""Where a cell's graph comes from: a data set of the registry, or a graph file of your own."""
+"""Where a cell's graph comes from: a dataset of the registry, or a graph file of your own."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class CellData(Protocol):
 
 @dataclass(frozen=True)
 class Registered:
-    """A data set of the registry, such as ``cora`` or ``actor:fixed``.
+    """A dataset of the registry, such as ``cora`` or ``actor:fixed``.
 
-    Of several numbered splits seed s takes the s-th. A split that is drawn (``per-class:20``) and a generated data set
+    Of several numbered splits seed s takes the s-th. A split that is drawn (``per-class:20``) and a generated dataset
     are drawn by the seed.
     """
 

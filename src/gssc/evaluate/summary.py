@@ -1,4 +1,4 @@
-"""Rows of the store as one table: a method a row, a data set under one noise and setting a column."""
+"""Rows of the store as one table: a method a row, a dataset under one noise and setting a column."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ResultTable:
 
     @property
     def shows_ranks(self) -> bool:
-        """An average over one data set is no average, in however many settings and noises."""
+        """An average over one dataset is no average, in however many settings and noises."""
         datasets = {column.partition(", ")[0] for column in self.ranks.columns}
         return len(datasets) > 1 and len(self.scores) > 1
 
@@ -129,7 +129,7 @@ def method_name(row: dict[str, Any], with_sparsifier: bool = True) -> str:
 
 
 def column_name(row: dict[str, Any]) -> str:
-    """Return the data set, with the setting and the noise where they are not the plain ones."""
+    """Return the dataset, with the setting and the noise where they are not the plain ones."""
     parts = [row["dataset"]]
     if row["setting"] != "transductive":
         parts.append(row["setting"])

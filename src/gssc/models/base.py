@@ -92,7 +92,7 @@ class NodeModel(nn.Module):
         learns_from_edges: whether training uses edges.
         activation: activation between the folded layers, a name of :class:`gssc.deploy.DeployedModel`.
         recipe: settings from the model's paper.
-        recipes: settings for data sets where the paper's settings differ, by name (``citeseer``) or by name and kind
+        recipes: settings for datasets where the paper's settings differ, by name (``citeseer``) or by name and kind
             of split (``actor/fixed``).
     """
 

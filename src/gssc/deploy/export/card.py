@@ -70,11 +70,11 @@ def summary(run_model: RunModel) -> str:
 
 
 def data(run_model: RunModel) -> str:
-    """Data set, split, setting and labels."""
+    """Dataset, split, setting and labels."""
     setting = fact(run_model, "setting")
     given = run_model.settings.get("data") or {}
     rows = [
-        ("data set", fact(run_model, "dataset")),
+        ("dataset", fact(run_model, "dataset")),
         # The name alone: a path may reveal facts about the machine and its users.
         ("graph file", PurePosixPath(str(given.get("graph") or "").replace("\\", "/")).name),
         ("split", fact(run_model, "split")),
