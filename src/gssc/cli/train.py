@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
-    PAIR_MODEL,
     DataSettings,
     RunConfig,
     config_class,
@@ -21,7 +20,7 @@ from gssc.config import (
     sections,
 )
 from gssc.errors import GsscError
-from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings, suited
+from gssc.recipes import PRESETS, preset_settings, recipe_settings, suited
 from gssc.run_folder import config_file
 from gssc.settings import Settings, parse_section, read_settings
 
@@ -146,10 +145,10 @@ def run(args: Any) -> None:
         elif processes.first:
             _train(args, processes)
         else:
-            _help(args, processes)
+            _train_along(args, processes)
 
 
-def _help(args: Any, processes: Processes) -> None:
+def _train_along(args: Any, processes: Processes) -> None:
     """Train along with the first process, which alone reads and writes the run folder."""
     from gssc.result import make_training
     from gssc.run_graph import load_graph
@@ -238,7 +237,7 @@ def announce(run: Run, args: Any) -> None:
 
     console, graph, data = Console(stderr=True, markup=False, highlight=False), run.graph, run.config.data
     model = run.config.model.name
-    base = "recipe" if model == PAIR_MODEL and recipe_name(data.dataset, data.split) else "defaults"
+    base = "recipe" if recipe_settings(data.dataset, data.split, model).keys() > {"model"} else "defaults"
     base = f"preset {args['preset']}" if args.get("preset") else base
     base = f"{base}, {args['config']}" if args.get("config") else base
     about = (

@@ -11,8 +11,8 @@ import numpy as np
 
 from gssc.deploy import store
 from gssc.deploy.activations import ACTIVATIONS
+from gssc.deploy.columns import wrong_width
 from gssc.deploy.forward import EXP_IS_SAFE, Layer, forward, is_sparse, one_row, softmax_of_one, within
-from gssc.deploy.table_rows import wrong_width
 from gssc.errors import GsscError
 
 

@@ -1,4 +1,13 @@
-"""Algorithm 1: alternate between the classifier theta on a sampled subgraph and the sparsifier psi on its homophily."""
+"""Algorithm 1: alternate between the classifier theta on a sampled subgraph and the sparsifier psi on its homophily.
+
+============  ======================================================================================================
+phase         an epoch
+============  ======================================================================================================
+warm-up       update theta on every edge
+alternate     sample a subgraph g' (Eq. 5, 6); update theta on g' (Eq. 13, 17), then psi by its homophily (Eq. 16, 18)
+consolidate   update theta towards what recent epochs and neighbours agree on (:mod:`gssc.train.consensus`)
+============  ======================================================================================================
+"""
 
 from __future__ import annotations
 

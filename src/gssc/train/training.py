@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from gssc.tasks import Task
 from gssc.train.checkpoint import State, restore_rng, rng_state
 from gssc.train.distributed import processes
 from gssc.train.process import computing
-from gssc.train.selection import BestEpoch, Epoch
+from gssc.train.selection import BestEpoch, Epoch, Judge, Step
 
 if TYPE_CHECKING:
     from gssc.config import RunConfig
@@ -103,66 +102,6 @@ class Outcome:
             "edges_kept": self.edges_kept,
             "edges_total": self.edges_total,
         }
-
-
-@dataclass
-class Step:
-    """Output of one epoch of updates, before it is scored.
-
-    Args:
-        phase: name of the phase.
-        scores: logits of the nodes that a :class:`Judge` scores, [n, C].
-        edges: positions of the undirected edges trained on, among those of the sparsifier.
-        losses: mean losses by their names in :class:`Epoch`.
-    """
-
-    phase: str
-    scores: Tensor
-    edges: np.ndarray
-    losses: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class Judge:
-    """Scores an epoch. Only training and validation nodes influence anything; the rest is for the record.
-
-    Args:
-        task: the prediction task.
-        labels: true labels of the scored nodes, [n] or [n, T].
-        edges: undirected edges of the sparsifier by the numbers of the scored nodes, [2, E].
-        train, val, test: positions among the scored nodes.
-        logits: whether scores are logits, which have a loss.
-    """
-
-    task: Task
-    labels: np.ndarray
-    edges: np.ndarray
-    train: np.ndarray
-    val: np.ndarray
-    test: np.ndarray
-    logits: bool = True
-
-    def record(self, step: Step, epoch: int, seconds: float) -> Epoch:
-        """Return the record of an epoch."""
-        scores = step.scores.numpy()
-        train, val, test = (
-            self.task.score(scores[part], self.labels[part]) for part in (self.train, self.val, self.test)
-        )
-        kept = self.edges[:, step.edges]
-        agreement = self.task.agreement(step.scores, *torch.from_numpy(kept))
-        return Epoch(
-            epoch=epoch,
-            phase=step.phase,
-            **step.losses,  # type: ignore[arg-type]  # named as the fields are
-            train_score=train,
-            val_score=val,
-            val_loss=self.task.log_loss(scores[self.val], self.labels[self.val]) if self.logits else math.nan,
-            test_score=test,
-            edges_kept=kept.shape[1],
-            homophily=self.task.homophily(self.labels, kept),
-            pseudo_homophily=float(agreement.mean()) if len(agreement) else math.nan,
-            seconds=seconds,
-        )
 
 
 class Training(ABC):
