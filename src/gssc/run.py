@@ -67,7 +67,7 @@ class Run:
         if overwrite and resume:
             raise GsscError("--resume continues a run and --overwrite replaces it: give one of the two")
         self.folder, self.config = Path(folder), (config or parse_config()).plain()
-        self._look(overwrite or resume)
+        self._find_run(overwrite or resume)
         self.graph = self._graph(graph, data_root)
         self.training: Training = make_training(self.graph, self.config)
         self.resumed = False
@@ -79,14 +79,14 @@ class Run:
         self._lock = keep_others_out(self.folder)
         run_folder.complete_replacement(self.folder)
         # Loading took its time: another process may have been here since the first look.
-        found = self._look(overwrite or resume)
+        found = self._find_run(overwrite or resume)
         if found and overwrite:
             self._replaces, self.folder = self.folder, run_folder.begin_replacement(self.folder)
         elif found and run_folder.is_run(self.folder / run_folder.NEW):
             self._replaces, self.folder = self.folder, self.folder / run_folder.NEW
         if found and resume:
             self._check_same_run()
-            self._take_up()
+            self._load_checkpoint()
         else:
             self._start_over()
 
@@ -118,7 +118,11 @@ class Run:
                 KeyboardInterrupt is raised; a second one stops at once.
         """
         try:
-            metrics = self._metrics() if self.finished else self._follow(on_epoch, Callbacks(callbacks), on_interrupt)
+            metrics = (
+                self._metrics()
+                if self.finished
+                else self._train_with_callbacks(on_epoch, Callbacks(callbacks), on_interrupt)
+            )
             if self._replaces is not None:
                 run_folder.replace_run(self._replaces)
                 self.folder, self._replaces = self._replaces, None
@@ -130,13 +134,13 @@ class Run:
                 raise
             raise GsscError(f"{error}{good}{before}") from error
         finally:
-            self._let_go()
+            self._unlock()
 
     def _last_checkpoint(self) -> str:
         path = self.folder / run_folder.CHECKPOINT
         return f"{path}, before epoch {load_checkpoint(path)['lines']}"
 
-    def _follow(
+    def _train_with_callbacks(
         self,
         on_epoch: Callable[[Epoch], None] | None,
         callbacks: Callbacks,
@@ -171,15 +175,15 @@ class Run:
         return self._finish(self.result)
 
     def __del__(self) -> None:
-        self._let_go()
+        self._unlock()
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         """Let other processes into the folder again."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
 
-    def _look(self, may_exist: bool) -> bool:
+    def _find_run(self, may_exist: bool) -> bool:
         """Return whether there is a run in the folder; refuses what must not be touched."""
         if not self.folder.exists() or run_folder.only_leftovers(self.folder):
             return False
@@ -223,7 +227,7 @@ class Run:
         """A digest of everything training can see of the graph."""
         return fingerprint(self.graph)
 
-    def _take_up(self) -> None:
+    def _load_checkpoint(self) -> None:
         checkpoint = self.folder / run_folder.CHECKPOINT
         self.resumed = self.finished or checkpoint.exists()
         if self.finished:

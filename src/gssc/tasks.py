@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from gssc.extras import deferred
-from gssc.metrics import accuracy, edge_homophily, log_loss, rmse, roc_auc
+from gssc.metrics import accuracy, binary_log_loss, edge_homophily, log_loss, rmse, roc_auc
 
 if TYPE_CHECKING:
     import torch
@@ -208,7 +208,7 @@ class MultiLabel(Task):
         return roc_auc(scores, targets)
 
     def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:
-        return log_loss(logits, targets)
+        return binary_log_loss(logits, targets)
 
     def decode(self, logits: np.ndarray) -> np.ndarray:
         return (logits >= 0).astype(np.int64)
