@@ -323,7 +323,7 @@ def damaged_files(inputs: Path, rounds: int, seed: int, place: Path) -> Iterator
     """Yield the outcomes of damaging checkpoint, model, graphs and store."""
     from gssc.data.disk import check_digests, open_graph
     from gssc.graph import Graph
-    from gssc.run import fingerprint
+    from gssc.run_graph import fingerprint
     from gssc.train.checkpoint import load_checkpoint
 
     place.mkdir(parents=True)

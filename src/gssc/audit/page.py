@@ -84,7 +84,7 @@ def page(findings: Findings, top: int = 200) -> str:
         "isolated nodes": len(findings.isolated),
         "nodes without features": len(findings.featureless),
     }
-    label_text = (TARGET_TEXT, TARGET_FORMULA) if graph.is_multilabel else (LABEL_TEXT, LABEL_FORMULA)
+    label_text = (LABEL_TEXT, LABEL_FORMULA) if graph.task.has_classes else (TARGET_TEXT, TARGET_FORMULA)
     return template.substitute(
         title=escape(f"Audit of {graph.name}"),
         numbers="".join(f"<li><b>{value:,}</b> {escape(name)}</li>" for name, value in counts.items()),

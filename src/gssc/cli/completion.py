@@ -78,7 +78,7 @@ def run(args: Any) -> None:
 
 
 def words() -> tuple[Words, Words]:
-    """Return the options of every command, and the names that may follow it: subcommands, data sets or shells."""
+    """Return the options of every command, and the names that may follow it: subcommands, datasets or shells."""
     from gssc.cli.data_parser import SUMMARIES
     from gssc.cli.main import COMMANDS, parser_of
     from gssc.cli.parser import option_strings

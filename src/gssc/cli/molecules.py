@@ -177,7 +177,7 @@ def model_name(args: Any) -> str:
 
 
 def about_molecules(datasets: str | None) -> bool:
-    """Return whether the first data set of `gssc bench` is a set of molecules: those are compared apart from graphs."""
+    """Return whether the first dataset of `gssc bench` is a set of molecules: those are compared apart from graphs."""
     first = str(datasets or "").partition(",")[0].partition(":")[0].strip()
     return first in DATASETS and DATASETS[first].level == "graph"
 

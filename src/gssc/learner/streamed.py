@@ -32,6 +32,7 @@ from gssc.train.stream import StreamedStep, StreamedTraining
 from gssc.trust.sketch import unit_rows
 
 MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
+MOST_NUMBERS = 1 << 22  # of the feature rows of these, so that wide rows do not take much memory
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
 Inputs = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to inputs [n, k]
@@ -75,7 +76,7 @@ class StreamedLearner(StreamedTraining):
         choices: what was decided, and why.
     """
 
-    Settings = Config
+    config_class = Config
     config: Config
 
     def __init__(self, graph: Graph, config: Config):
@@ -106,8 +107,9 @@ class StreamedLearner(StreamedTraining):
     def best_teacher(self) -> LinearTeacher:
         """The regression that held-out labels favour."""
         graph, rng = self.graph, np.random.default_rng([self.settings.train.seed, 15])
+        most = min(MOST_LABELS, max(1000, MOST_NUMBERS // graph.num_features))
         train, val = (
-            part if len(part) <= MOST_LABELS else np.sort(rng.choice(part, MOST_LABELS, replace=False))
+            part if len(part) <= most else np.sort(rng.choice(part, most, replace=False))
             for part in (graph.train, graph.val)
         )
         nodes = np.concatenate([train, val])

@@ -20,9 +20,8 @@ from gssc.errors import GsscError
 from gssc.molecules.batches import MoleculeBatch, collate, shuffled
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.objective import GraphObjective
-from gssc.train.averaging import AveragedModel
 from gssc.train.checkpoint import State
-from gssc.train.optimize import descend, falling
+from gssc.train.optimize import AveragedModel, descend, falling
 from gssc.train.selection import BestEpoch, Epoch
 from gssc.train.training import NeedsGraph, Outcome, Training
 

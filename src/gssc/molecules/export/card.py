@@ -36,7 +36,7 @@ def molecule_card(run: Path, model: DeployedMolecules, use: str) -> str:
 def data(metrics: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the rows of the table about data."""
     return [
-        ("data set", metrics.get("dataset")),
+        ("dataset", metrics.get("dataset")),
         ("split", metrics.get("split")),
         ("split seed", given.get("split_seed")),
         ("molecules", metrics.get("molecules")),

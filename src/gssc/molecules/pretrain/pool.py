@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gssc.data.load import find_dataset
+from gssc.data.registry import find_dataset
 from gssc.errors import GsscError
 from gssc.molecules.load import load_molecules
 from gssc.molecules.molecule_set import MoleculeSet, concatenate
