@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gssc.data.registry import DATASETS
 from gssc.errors import GsscError
+from gssc.files import read_json
 from gssc.molecules.registry import MODELS, molecule_model
 
 if TYPE_CHECKING:
@@ -207,10 +207,10 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
 def is_molecule_model(folder: str | Path) -> bool:
     """Return whether a run folder holds a model that takes SMILES, or would if its model were one that is deployed."""
     try:
-        about = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        about = read_json(Path(folder) / "model.json")
+    except (OSError, GsscError):
         return is_molecule_run(folder)
-    return isinstance(about, dict) and str(about.get("format", "")).startswith("gssc-molecules")
+    return str(about.get("format", "")).startswith("gssc-molecules")
 
 
 def molecule_app(folder: str, limits: Any, token: str | None, hosts: Sequence[str]) -> Any:
