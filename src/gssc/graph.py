@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.data.arrays import as_array, as_text
+from gssc.data.arrays import as_array, as_text, frame_names
 from gssc.data.checks import Cleaning, clean_edges, clean_features
 from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
@@ -41,8 +41,9 @@ class Graph:
     """A node-classification problem on one undirected graph.
 
     Args:
-        features: [N, d] numbers, dense, memory-mapped or SciPy sparse; kept as float32. None makes them from the edges:
-            degree and position (`gssc.data.structure_features`), for graphs that have no features.
+        features: [N, d] numbers, dense, memory-mapped, SciPy sparse or a DataFrame, whose index and columns become
+            node_ids and feature_names; kept as float32. None makes them from the edges: degree and position
+            (`gssc.data.structure_features`), for graphs that have no features.
         edges: [2, E] node numbers, pairs by name, a DataFrame, a NetworkX graph or a SciPy adjacency (see
             `gssc.data.edges.as_edges`), in any direction, order and repetition; kept once each, sorted.
         labels: [N] class ids (-1 unknown) or class names (None, NaN, "", -1 unknown; "-1" and "1" alone are two
@@ -84,11 +85,13 @@ class Graph:
     _checked_edges: InitVar[Any] = None  # edges that were checked before, with their weights
 
     def __post_init__(self, require_all_classes: bool, _checked_features: Any, _checked_edges: Any) -> None:
-        features, feature_names = self.features, self.feature_names
+        features = self.features
+        rows, columns = frame_names(features)
+        feature_names = columns if self.feature_names is None else self.feature_names
         if features is not None and features is not _checked_features:
             features = clean_features(features)
         nodes = self._count_nodes() if features is None else int(features.shape[0])
-        node_ids = _clean_node_ids(self.node_ids, nodes)
+        node_ids = _clean_node_ids(rows if self.node_ids is None else self.node_ids, nodes)
         edges, edge_weight, cleaned = self.edges, self.edge_weight, Cleaning()
         if edges is not _checked_edges or features is None:
             listed, listed_weight = as_edges(edges, node_ids, nodes)
@@ -398,7 +401,7 @@ def _clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
         return None
     ids = np.asarray(as_array(node_ids, "node_ids"))
     if ids.shape != (num_nodes,):
-        raise GsscError(f"node_ids have shape {ids.shape} for {num_nodes} nodes: give one a node")
+        raise GsscError(f"node_ids have shape {ids.shape} for {num_nodes} nodes: give one per node")
     if ids.dtype.kind in "SO":
         return np.array([as_text(name, f"id of node {node}") for node, name in enumerate(ids.tolist())], dtype=str)
     return ids if ids.dtype.kind in "iu" else ids.astype(str)
@@ -409,7 +412,7 @@ def _clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tupl
         return None
     texts = tuple(str(name) for name in names)
     if len(texts) != num_features:
-        raise GsscError(f"{len(texts)} feature_names for {num_features} features: give one a column")
+        raise GsscError(f"{len(texts)} feature_names for {num_features} features: give one per column")
     if len(set(texts)) != num_features:
         twice = next(name for place, name in enumerate(texts) if name in texts[:place])
         raise GsscError(f"feature_names has {twice!r} twice: give each column its own name")
