@@ -3,7 +3,9 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -245,7 +247,8 @@ def test_killed_at_any_moment_it_goes_on_and_ends_the_same(model_folder, tmp_pat
         try:
             process.wait(patience * rng.random() if patience < 600 else patience)
         except subprocess.TimeoutExpired:
-            subprocess.run(["kill", "-9", f"-{process.pid}"], check=True)
+            # Not the program kill: that of procps 4.0.2 takes "-12345" for "-1" and ends every process of the machine.
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             kills += 1
         process.stdout.close()

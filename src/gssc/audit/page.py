@@ -85,7 +85,9 @@ def page(findings: Findings, top: int = 200) -> str:
     numbers = [
         _number("edges", int((edges.score > DOUBTED).sum()), f"of {len(edges):,} edges are doubtful"),
         _number("labels", int((labels.score > DOUBTED).sum()), f"of {len(labels):,} training labels are doubtful"),
-        _number("duplicates", conflicts, f"of {len(findings.duplicates):,} groups of duplicates have conflicting labels"),
+        _number(
+            "duplicates", conflicts, f"of {len(findings.duplicates):,} groups of duplicates have conflicting labels"
+        ),
         _number("isolated", len(lonely), f"of {graph.num_nodes:,} nodes have no edge or no feature"),
     ]
     label_text = (TARGET_TEXT, TARGET_FORMULA) if graph.is_multilabel else (LABEL_TEXT, LABEL_FORMULA)
