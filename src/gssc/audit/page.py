@@ -81,13 +81,11 @@ def page(findings: Findings, top: int = 200) -> str:
     graph, edges, labels = findings.graph, findings.edges, findings.labels
     template = Template(files("gssc.audit").joinpath("page.html").read_text(encoding="utf-8"))
     lonely = np.union1d(findings.isolated, findings.featureless)
-    conflicts = sum(group.conflicting for group in findings.duplicates)
+    groups, conflicts = len(findings.duplicates), sum(group.conflicting for group in findings.duplicates)
     numbers = [
         _number("edges", int((edges.score > DOUBTED).sum()), f"of {len(edges):,} edges are doubtful"),
         _number("labels", int((labels.score > DOUBTED).sum()), f"of {len(labels):,} training labels are doubtful"),
-        _number(
-            "duplicates", conflicts, f"of {len(findings.duplicates):,} groups of duplicates have conflicting labels"
-        ),
+        _number("duplicates", conflicts, f"of {groups:,} groups of duplicates have conflicting labels"),
         _number("isolated", len(lonely), f"of {graph.num_nodes:,} nodes have no edge or no feature"),
     ]
     label_text = (TARGET_TEXT, TARGET_FORMULA) if graph.is_multilabel else (LABEL_TEXT, LABEL_FORMULA)

@@ -96,7 +96,7 @@ def import_tables(
         try:
             features = node_table.numbers([node_table.existing(column) for column in feature_columns])
         except GsscError as error:
-            if label_columns or "is not a number" not in str(error):
+            if label_column is not None or "is not a number" not in str(error):
                 raise
             raise GsscError(f"{error}; if it holds the classes, name it (label_column, --label)") from None
     ids, row_of = (None, {}) if id_column is None else _node_ids(node_table, id_column)
