@@ -82,6 +82,7 @@ class CommandParser(jsonargparse.ArgumentParser):
             text = f"name a subcommand: {choices[1].replace(',', ', ')}"
         hint = self._nearest(text)
         text = re.sub(r"^argument [\w|]+: invalid choice: ('[^']*')", r"unknown subcommand \1", text)
+        text = re.sub(r" \(choose from .*\)$", "", text) if hint else text
         inside = f" {named[1]}" if (named := re.search(r"are required: (\w+)\.\w", message)) else ""
         end = f"did you mean {hint!r}?" if hint else f"see {self.prog.replace(' [options]', '')}{inside} --help"
         raise GsscError(f"{text.rstrip('.')}; {end}") from None
