@@ -105,6 +105,18 @@ def test_rows_without_an_id_have_their_file_and_number(model_folder, tmp_path):
     assert pq.read_table(tmp_path / "one").column_names[:2] == ["row", "prediction"]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_first_column_that_is_no_feature_holds_the_ids(model, tmp_path, suffix):
+    DeployedModel(model.layers, model.class_names, feature_names=list("abc")).save(tmp_path / "model")
+    path = tmp_path / f"in.{suffix}"
+    if suffix == "csv":
+        path.write_text("customer,a,b,c\nk1,1,2,3\nk2,4,5,6\n")
+    else:
+        pq.write_table(pa.table({"customer": ["k1", "k2"], **dict(zip("abc", rows_of(2).T, strict=True))}), path)
+    score(tmp_path / "model", path, tmp_path / "out", Here())
+    assert pq.read_table(tmp_path / "out").column("id").to_pylist() == ["k1", "k2"]
+
+
 def test_ids_of_whole_numbers_stay_so_even_where_some_are_missing(model_folder, tmp_path):
     ids = pa.array([7, None, 2**40], pa.int64())
     score(model_folder, write_parquet(tmp_path / "in.parquet", rows_of(3), ids), tmp_path / "out", Here())
