@@ -188,15 +188,15 @@ class LearnerTraining(Training):
         for loss in self.student.run():
             if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
                 yield self._student_step(name, loss)
-        merit = self._student_merit(self._student_opinion(), teacher)
+        opinion = self._student_opinion()
+        merit = self._student_merit(opinion, teacher)
         error = self._merit_error(merit)
-        joins = not self.jury.cross_validates  # whether its opinion joins the pool
-        if len(self._held_out()) and (joins or self.best.prefers(merit, error)):
-            # The held-out rows have served their purpose: train again with all rows.
+        if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
+            self._add_opinion(f"student {self.round + 1} ({name})", opinion, self.partners)
+        if len(self._held_out()) and self.best.prefers(merit, error):
+            # The held-out rows have judged it, and the next teacher has heard it without them: train again with all.
             self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
             *_, loss = self.student.run()
-        if joins:
-            self._add_opinion(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
         self.best.offer(merit, error, f"{name}, round {self.round + 1}")
         yield self._student_step(name, loss)
 
@@ -249,11 +249,8 @@ class LearnerTraining(Training):
     # Students ---------------------------------------------------------------------------------------------------
 
     def _rounds(self) -> int:
-        """Return the number of rounds: one if labels are too few to judge students, or if the judging rows stay unseen.
-
-        In the second case a student that was trained again with those rows would pass them on to the next round.
-        """
-        return 1 if self.jury.cross_validates or self.unseen else max(1, self.config.teachers.rounds)
+        """Return the number of rounds: one if labels are too few to judge students."""
+        return 1 if self.jury.cross_validates else max(1, self.config.teachers.rounds)
 
     def _variants(self) -> dict[str, StudentSettings]:
         """Return the settings of the students of a round by name; held-out labels choose among them."""
