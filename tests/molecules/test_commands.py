@@ -53,7 +53,7 @@ def test_train_then_predict_from_smiles(table: Path, tmp_path: Path, capsys: pyt
     assert len(rows) == 41  # nothing is lost
     assert rows[40]["probability_active"] == ""
     assert all(0 <= float(row["probability_active"]) <= 1 for row in rows[:40])
-    assert "row 41" in capsys.readouterr().out
+    assert "blank predictions: 1 (row 41)\n" in capsys.readouterr().out
     logits = np.load(run / "scores.npz")["scores"][:, 0]
     given = np.array([float(row["probability_active"]) for row in rows[:40]])
     np.testing.assert_allclose(given, 1 / (1 + np.exp(-logits)), atol=1e-5)
@@ -130,6 +130,10 @@ def test_a_long_table_is_predicted_in_blocks(table: Path, tmp_path: Path, monkey
     blocks = predict_table(model, table, tmp_path / "b.csv", "structure")
     assert whole == blocks
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    formulas = tmp_path / "formulas.csv"
+    formulas.write_text("smiles\n=1+1\nCO\n")
+    predict_table(model, formulas, tmp_path / "d.csv")
+    assert (tmp_path / "d.csv").read_text().splitlines()[1] == "1,'=1+1,"  # no formula for a spreadsheet
     with pytest.raises(GsscError, match="row 41"):
         predict_table(model, table, tmp_path / "c.csv", "structure", invalid="refuse")
     assert not (tmp_path / "c.csv").exists()

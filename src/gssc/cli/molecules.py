@@ -237,5 +237,6 @@ def predict_molecules(args: Any) -> None:
     text = f"{summary.rows:,} rows, written to {args.out}"
     if summary.invalid:
         rows = ", ".join(map(str, summary.first_invalid))
-        text += f"; {summary.invalid:,} hold no molecule and have blank predictions (row {rows}...)"
+        more = ", ..." if summary.invalid > len(summary.first_invalid) else ""
+        text += f"; without a molecule, so with blank predictions: {summary.invalid:,} (row {rows}{more})"
     Console(markup=False, highlight=False).print(text, soft_wrap=True)

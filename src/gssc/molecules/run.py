@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 import yaml
 
+from gssc.deploy.tables import safe_cell
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, write_json
-from gssc.molecules.molecule_set import MoleculeSet
+from gssc.molecules.molecule_set import MoleculeSet, Skipped
 from gssc.molecules.objective import average_precision
 from gssc.molecules.registry import molecule_model
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
@@ -180,14 +181,14 @@ class MoleculeRun:
         with atomic_write(self.folder / "scores.npz") as temporary:
             np.savez_compressed(temporary, allow_pickle=False, row=molecules.rows, scores=outcome.scores)
         with atomic_write(self.folder / "skipped.csv") as temporary, temporary.open("w", newline="") as file:
-            csv.writer(file).writerows([("row", "smiles", "reason"), *map(tuple, map(_skipped, molecules.skipped))])
+            csv.writer(file).writerows([("row", "smiles", "reason"), *map(_skipped, molecules.skipped)])
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
 
 
-def _skipped(entry: Any) -> tuple[int, str, str]:
-    return entry.row, entry.smiles, entry.reason
+def _skipped(entry: Skipped) -> tuple[int, str, str]:
+    return entry.row, safe_cell(entry.smiles), safe_cell(entry.reason)
 
 
 def plain(value: Any) -> Any:
