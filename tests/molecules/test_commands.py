@@ -157,6 +157,15 @@ def test_rows_without_a_molecule_can_be_refused(
     assert "name it with --smiles-column" in capsys.readouterr().err
 
 
+def test_a_binary_target_among_measurements_is_reported(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(table, tmp_path / "run", "--targets", "active,potency", *TINY) == 0
+    assert "note: active has only the values 0 and 1 but is learned as a measurement" in capsys.readouterr().err
+    assert train(table, tmp_path / "other", "--targets", "active", *TINY) == 0
+    assert "measurement" not in capsys.readouterr().err
+
+
 def test_a_damaged_model_is_refused(table: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert train(table, run, "--targets", "active", *TINY) == 0

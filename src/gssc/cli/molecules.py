@@ -104,6 +104,12 @@ def train_molecules(args: Any) -> None:
             f"{first.reason}; skipped.csv lists them",
             soft_wrap=True,
         )
+    if molecules.is_regression and (binary := molecules.binary_targets()):
+        console.print(
+            f"note: {', '.join(binary)} has only the values 0 and 1 but is learned as a measurement, like the others; "
+            "for a probability, train it in a run without them",
+            soft_wrap=True,
+        )
     metrics = run.train(
         lambda epoch: console.print(
             f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
