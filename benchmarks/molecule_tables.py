@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--paper", type=Path)
     parser.add_argument("--into", type=Path)
     given = parser.parse_args()
-    rows = [row for path in given.stores for row in Store(path).rows() if row["status"] == "done"]
+    rows = latest([row for path in given.stores for row in Store(path).rows() if row["status"] == "done"])
     parts = []
     for dataset in sorted({row["dataset"] for row in rows}):
         if DATASETS[dataset.partition(":")[0]].level == "graph":
@@ -55,6 +55,12 @@ def main() -> None:
         return
     before, _, rest = given.into.read_text(encoding="utf-8").partition(START)
     given.into.write_text(f"{before}{START}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def latest(rows: Rows) -> Rows:
+    """Return one row per model, set and seed: the last one, where a run was repeated with newer code."""
+    ordered = sorted(rows, key=lambda row: str(row["finished_at"]))
+    return list({(row["model"], row["dataset"], row["seed"]): row for row in ordered}.values())
 
 
 def by_model(rows: Rows) -> dict[str, Rows]:

@@ -74,10 +74,11 @@ def test_a_deployed_regression_gives_what_training_gave(
     np.testing.assert_allclose(values, np.load(run / "scores.npz")["scores"], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("seconds_between_checkpoints", [0, 1000])
 def test_resume_gives_the_bytes_of_an_uninterrupted_run(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds_between_checkpoints: int
 ) -> None:
-    monkeypatch.setattr("gssc.molecules.run.SECONDS_BETWEEN_CHECKPOINTS", 0)
+    monkeypatch.setattr("gssc.molecules.run.SECONDS_BETWEEN_CHECKPOINTS", seconds_between_checkpoints)
     molecules = read_molecules(table, smiles_column="structure", targets=["active"], split="random")
     settings = molecule_model("gssc").settings(hidden=16, embedding=8)
     settings.train.epochs = 3

@@ -113,7 +113,10 @@ class MoleculeRun:
 
     def _take_up(self) -> None:
         checkpoint = self.folder / "checkpoint.safetensors"
-        if self.finished or not checkpoint.exists():
+        if self.finished:
+            return
+        if not checkpoint.exists():  # stopped before the first one: training starts again
+            self._log([])
             return
         state = load_checkpoint(checkpoint)
         if state["data"] != self.data_digest:
