@@ -110,10 +110,11 @@ def train_molecules(args: Any) -> None:
             "for a probability, train it in a run without them",
             soft_wrap=True,
         )
+    chooses = settings.train.select == "validation"
     metrics = run.train(
         lambda epoch: console.print(
             f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
-            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best else ''}"
+            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best and chooses else ''}"
         )
     )
     Console(markup=False, highlight=False).print(
