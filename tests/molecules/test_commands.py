@@ -46,6 +46,8 @@ def test_train_then_predict_from_smiles(table: Path, tmp_path: Path, capsys: pyt
     assert "1 rows hold no molecule" in capsys.readouterr().err
     metrics = json.loads((run / "metrics.json").read_text())
     assert (metrics["metric"], metrics["molecules"], metrics["skipped"]) == ("roc_auc", 40, 1)
+    assert metrics["kept_because"] == "the last epoch"
+    assert [json.loads(line)["best"] for line in (run / "metrics.jsonl").read_text().splitlines()] == [False, True]
     assert "not a molecule" in (run / "skipped.csv").read_text()
     assert main(["predict", str(run), str(table), "--smiles-column", "structure", "--out", str(out)]) == 0
     with out.open(newline="") as file:

@@ -1,7 +1,7 @@
 """A training on molecules in a folder: settings, one line per epoch, the result, the deployed model; resumable.
 
 config.yaml        model, data and settings, enough to run it again
-metrics.jsonl      one line per epoch
+metrics.jsonl      one line per epoch; the one that was kept is marked as best
 metrics.json       the result
 model.safetensors  the deployed model, with model.json (GSSC only)
 scores.npz         scores of every molecule, with row numbers
@@ -157,6 +157,7 @@ class MoleculeRun:
     def _finish(self) -> dict[str, Any]:
         """Write the results and return metrics.json, written last because it marks the run as finished."""
         molecules, outcome = self.molecules, self.training.outcome()
+        selects_last = self.settings.train.select == "last"
         test, precision = molecules.test, math.nan
         if not molecules.is_regression and len(test):
             precision = average_precision(outcome.scores[test], molecules.targets[test])
@@ -172,6 +173,7 @@ class MoleculeRun:
             "seconds": round(outcome.seconds, 3),
             "epochs": outcome.epochs,
             "best_epoch": outcome.kept.epoch,
+            "kept_because": "the last epoch" if selects_last else self.training.best.reason(),
             "bonds_kept": outcome.edges_kept,
             "bonds_total": outcome.edges_total,
             "molecules": len(molecules),
@@ -185,6 +187,9 @@ class MoleculeRun:
             np.savez_compressed(temporary, allow_pickle=False, row=molecules.rows, scores=outcome.scores)
         with atomic_write(self.folder / "skipped.csv") as temporary, temporary.open("w", newline="") as file:
             csv.writer(file).writerows([("row", "smiles", "reason"), *map(_skipped, molecules.skipped)])
+        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        records = [json.loads(line) for line in lines]
+        self._log([json.dumps({**record, "best": record["epoch"] == outcome.kept.epoch}) for record in records])
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
