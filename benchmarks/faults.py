@@ -39,7 +39,7 @@ from gssc import run as run_module
 from gssc.cli.main import main as gssc
 from gssc.data import load_dataset
 from gssc.data.build import build_graph
-from gssc.data.sources import GraphSource
+from gssc.data.graph_stream import InMemoryStream
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.evaluate.cell import cells
@@ -153,7 +153,7 @@ def make_inputs(folder: Path) -> None:
     folder.mkdir(parents=True)
     graph = load_dataset("csbm", nodes=160, degree=6, signal=2.0, classes=3)
     graph.save(folder / "graph.npz")
-    build_graph(GraphSource(graph), folder / "disk.graph")
+    build_graph(InMemoryStream(graph), folder / "disk.graph")
     rng = np.random.default_rng(0)
     DeployedModel([(rng.standard_normal((2, 3)), np.zeros(2))], ["cat", "dog"]).save(folder / "model")
     (folder / "rows").mkdir()

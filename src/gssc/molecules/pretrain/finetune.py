@@ -81,8 +81,8 @@ def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet,
     path = checkpoint_path(pretext, pool, config)
     state = load_checkpoint(path) if path.exists() else None
     if state and state["epoch"] >= config.pretrain_epochs:  # without computing what the task needs for training
-        parts = ((name.partition("."), value) for name, value in state["task"].items())
-        encoder.load_state_dict({name: value for (part, _, name), value in parts if part == "encoder"})
+        saved = ((name.partition("."), value) for name, value in state["task"].items())
+        encoder.load_state_dict({name: value for (part, _, name), value in saved if part == "encoder"})
         return float(state["seconds"])
     torch.manual_seed(0)
     task = pretext(GraphEncoder("gcn", config.width, config.layers, config.dropout), pool)
