@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.data.arrays import frame_names
 from gssc.data.checks import Cleaning, clean_edges, clean_feature_names, clean_features, clean_node_ids
 from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
@@ -39,8 +40,9 @@ class Graph:
     """A node-classification problem on one undirected graph.
 
     Args:
-        features: [N, d] numbers, dense, memory-mapped or SciPy sparse; kept as float32. None makes them from the edges:
-            degree and position (`gssc.data.structure_features`), for graphs that have no features.
+        features: [N, d] numbers, dense, memory-mapped, SciPy sparse or a DataFrame, whose index and columns become
+            node_ids and feature_names; kept as float32. None makes them from the edges: degree and position
+            (`gssc.data.structure_features`), for graphs that have no features.
         edges: [2, E] node numbers, pairs by name, a DataFrame, a NetworkX graph or a SciPy adjacency (see
             `gssc.data.edges.as_edges`), in any direction, order and repetition; kept once each, sorted.
         labels: [N] class ids (-1 unknown) or class names (None, NaN, "", -1 unknown; "-1" and "1" alone are two
@@ -82,11 +84,13 @@ class Graph:
     _checked_edges: InitVar[Any] = None  # edges that were checked before, with their weights
 
     def __post_init__(self, require_all_classes: bool, _checked_features: Any, _checked_edges: Any) -> None:
-        features, feature_names = self.features, self.feature_names
+        features = self.features
+        rows, columns = frame_names(features)
+        feature_names = columns if self.feature_names is None else self.feature_names
         if features is not None and features is not _checked_features:
             features = clean_features(features)
         nodes = self._count_nodes() if features is None else int(features.shape[0])
-        node_ids = clean_node_ids(self.node_ids, nodes)
+        node_ids = clean_node_ids(rows if self.node_ids is None else self.node_ids, nodes)
         edges, edge_weight, cleaned = self.edges, self.edge_weight, Cleaning()
         if edges is not _checked_edges or features is None:
             listed, listed_weight = as_edges(edges, node_ids, nodes)

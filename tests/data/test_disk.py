@@ -22,6 +22,7 @@ from gssc.data.npz import NpzStream
 from gssc.data.synthetic import CsbmStream
 from gssc.data.table_stream import TableStream
 from gssc.data.tables import import_tables
+from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
 
@@ -229,6 +230,17 @@ def test_a_flipped_bit_is_found_by_its_digest(tmp_path: Path, capsys: pytest.Cap
         check_digests(folder)
     assert main(["data", "info", str(folder), "--check"]) != 0
     assert "damaged" in capsys.readouterr().err
+    width = open_graph(folder).num_features
+    model = DeployedModel([(np.zeros((2, width), dtype=np.float32), np.zeros(2, dtype=np.float32))], ["a", "b"])
+    model.save(tmp_path / "model")
+    out = tmp_path / "predictions.csv"
+    command = ["predict", str(tmp_path / "model"), str(folder), "--out", str(out)]
+    assert main(command) != 0
+    assert "features.npy is damaged" in capsys.readouterr().err.replace("\n", " ")
+    assert not out.exists()
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
+    assert main(command) == 0
 
 
 def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def pair_settings(sparsifier: str = "none", **train: Any) -> ContrastConfig:
 def learner_settings(**teachers: Any) -> Config:
     config = Config()
     config.model.hidden, config.train.memory = 8, 0.0
-    config.teachers.pair_epochs, config.teachers.pair_batches = 4, 3
+    config.teachers.pair_epochs, config.teachers.pair_batches = 1, 3
     for name, value in teachers.items():
         setattr(config.teachers, name, value)
     return config
@@ -156,7 +156,7 @@ def test_size_decides_between_memory_and_stream(on_disk: Graph) -> None:
 
 
 def test_a_run_on_a_graph_on_disk_is_deployed_like_any_other(on_disk: Graph, tmp_path: Path) -> None:
-    run = Run(tmp_path / "run", learner_settings(pair_epochs=12, pair_batches=10), on_disk)
+    run = Run(tmp_path / "run", learner_settings(pair_epochs=3, pair_batches=10), on_disk)
     metrics = run.train()
     assert metrics["test_score"] > 0.85
     assert metrics["edges_total"] == GRAPH.num_edges
@@ -249,7 +249,7 @@ from gssc.graph import Graph
 from gssc.learner.settings import Config
 from gssc.learner.streamed import StreamedLearner
 graph, config = Graph.load(sys.argv[1]), Config()
-config.model.hidden, config.teachers.pair_epochs, config.teachers.pair_batches = 64, 3, 10
+config.model.hidden, config.teachers.pair_epochs, config.teachers.pair_batches = 64, 1, 6
 for _ in StreamedLearner(Graph.load(sys.argv[3]), config).epochs():
     pass  # loads all libraries
 taken = 1024 * int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read())[1])

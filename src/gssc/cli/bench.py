@@ -246,6 +246,8 @@ class SweepBar:
         self._show()
 
     def _show(self) -> None:
+        from gssc.progress import clock
+
         failed = f", {self.failed} failed" if self.failed else ""
         self.progress.update(
             self.task,
@@ -255,10 +257,10 @@ class SweepBar:
         now = time.monotonic()
         if not self.console.is_terminal and now - self.printed > SECONDS_BETWEEN_LINES:
             self.printed = now
-            left = (now - self.began) / max(self.done, 1) * (self.total - self.done)
-            self.console.print(
-                f"{self.done} of {self.total} done{failed}, about {left / 60:.0f} min left", highlight=False
-            )
+            # Nothing can be said about the time left before a run has ended.
+            per_run = (now - self.began) / self.done if self.done else None
+            left = "" if per_run is None else f", {clock(per_run * (self.total - self.done))} left"
+            self.console.print(f"{self.done} of {self.total} done{failed}{left}", highlight=False)
 
 
 def show_table(rows: list[dict[str, Any]], against: str | None) -> None:

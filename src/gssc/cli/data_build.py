@@ -48,7 +48,9 @@ def add_arguments(parser: CommandParser) -> None:
     text("--source-column", "source_column", "edge table's first end; default source, src, from or the first column")
     text("--target-column", "target_column", "edge table's second end; default target, dst, to or the second column")
     text("--weight", "weight_column", "edge table's weights; default weight, where there is one; none reads none")
-    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
+    parser.add_argument(
+        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
+    )
     text("--split", "split", "per-class:20 or ratio:60/20/20; default the source's own")
     text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
     text("--name", "name", "what to call the graph; default the source's name")

@@ -63,6 +63,7 @@ def run(args: Any) -> None:
         del options["overwrite"]
         if options["n_neighbors"] is None:
             del options["n_neighbors"]
+        options["name"] = options["name"] or Path(options["out"]).stem
         labels = options.pop("label_column")
         # One column holds classes; several are binary targets, one task each.
         options["label_column"] = labels[0] if labels and len(labels) == 1 else labels
@@ -119,10 +120,12 @@ def _import(parser: CommandParser) -> None:
         help="where features come from: columns of the node table, or degree and position in the graph",
     )
     parser.add_argument("--n-neighbors", type=int, help="neighbours of a row without --edges; default 8")
-    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
+    parser.add_argument(
+        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
+    )
     text("--split", "split", "without a split column: per-class:20 or ratio:60/20/20 (the default)")
     text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
-    text("--name", "name", "name of the graph; default the name of the node table")
+    text("--name", "name", "name of the graph; default the name of the output")
     parser.add_argument("--seed", type=int, default=0, help="seed of the split")
 
 

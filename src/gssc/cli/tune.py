@@ -74,7 +74,11 @@ def run(args: Any) -> None:
         best = "-" if progress.best is None else f"{progress.best:.4f}"
         console.print(f"{progress.finished} of {trials} trials, {progress.pruned} pruned; best validation {best}")
 
-    study = tune(tuning, trials, jobs, show)
+    try:
+        study = tune(tuning, trials, jobs, show)
+    except KeyboardInterrupt:
+        console.print(f"finished trials are kept in {folder}: give the same command to continue", soft_wrap=True)
+        raise
     show_trials(study, space)
     where = f"--graph {base.data.graph}" if base.data.graph else name
     Console(markup=False, highlight=False).print(

@@ -17,6 +17,14 @@ def as_array(values: Any, what: str) -> np.ndarray:
         raise GsscError(f"{what} cannot be read as an array ({error}): give rows of equal length") from None
 
 
+def frame_names(frame: Any) -> tuple[Any, Any]:
+    """Return the names that a DataFrame gives its rows and its columns; None where they are only counted from 0."""
+    if not hasattr(frame, "iloc"):
+        return None, None
+    rows, columns = (None if np.array_equal(names, np.arange(len(names))) else names for names in frame.axes)
+    return rows, columns
+
+
 def as_text(value: Any, what: str) -> str:
     """Return a value as text, decoding bytes as UTF-8. Raises GsscError that names `what` if they are not UTF-8."""
     if not isinstance(value, bytes):

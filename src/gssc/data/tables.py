@@ -92,7 +92,7 @@ def import_tables(
         try:
             features = node_table.numbers(columns.features)
         except GsscError as error:
-            if columns.labels or "is not a number" not in str(error):
+            if label_column is not None or "is not a number" not in str(error):
                 raise
             raise GsscError(f"{error}; if it holds the classes, name it (label_column, --label)") from None
     ids, row_of = (None, {}) if columns.id is None else _node_ids(node_table, columns.id)

@@ -55,7 +55,7 @@ class ResultTable:
     def caption(self) -> str:
         """What the numbers are, and which test the marks rest on."""
         counts = {len(seeds) for cells in self.scores.values() for seeds in cells.values()}
-        runs = "runs" if len(counts) != 1 else f"{next(iter(counts))} runs"
+        runs = "runs" if len(counts) != 1 else "1 run" if counts == {1} else f"{next(iter(counts))} runs"
         text = [f"Mean ± standard deviation over {runs}, test {self.metric} in %."]
         if len(self.scores) > 1:
             text.append(self.marks.caption)

@@ -212,7 +212,8 @@ def progress_of(study: Any, token: str) -> Progress:
         running = 0
         for trial in study.get_trials(deepcopy=False, states=[states.RUNNING]):
             if "process" in trial.user_attrs and is_gone(trial.user_attrs["process"]):
-                with suppress(optuna.exceptions.UpdateFinishedTrialError):
+                # It may have finished, or been given back by another process, since the trials were listed.
+                with suppress(ValueError, optuna.exceptions.UpdateFinishedTrialError):
                     study.tell(trial.number, state=states.FAIL)
                     study.enqueue_trial(trial.params)
             elif trial.user_attrs.get("token") != token:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
 from gssc.features import FeatureTable, columns_on_one_scale, usual_normalization
 from gssc.graph import Features, Graph
@@ -47,6 +49,7 @@ class Faculty:
         self.seed = seed
         self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
         self.label_noise = 0.0  # estimated share of wrong training labels
+        self.fitted: dict[str, Views] = {}  # opinions as they were formed, for a run that is resumed
 
     def choose_scaling(self) -> tuple[str, str]:
         """Return how rows are scaled for students, and the reason.
@@ -164,6 +167,11 @@ class Faculty:
             inputs: of all nodes, [N, d].
             label_weight: of each node's label, [N]; all one if left out.
         """
+        if name not in self.fitted:
+            self.fitted[name] = self._views(fit, inputs, label_weight)
+        self.pool.add(name, self.fitted[name])
+
+    def _views(self, fit: Fit, inputs: np.ndarray, label_weight: np.ndarray | None) -> Views:
         views: Views = ()
         for train in self.jury.views:
             if len(train) > MOST_LABELS:
@@ -173,7 +181,15 @@ class Faculty:
             if label_weight is not None:
                 weight = label_weight[train] * (1 if weight is None else weight)
             views += (fit(inputs, train, labels, weight),)
-        self.pool.add(name, views)
+        return views
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was fitted, as tensors."""
+        return {name: [torch.from_numpy(view) for view in views] for name, views in self.fitted.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a state of :meth:`state_dict`."""
+        self.fitted = {name: tuple(view.numpy() for view in views) for name, views in state.items()}
 
 
 def judging_labels(graph: Graph) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -123,7 +124,9 @@ class LearnerTraining(Training):
     def steps(self) -> Iterator[Step]:
         """Teachers, pair training, rounds of students; from wherever the run stands."""
         if self.phase == "teachers":
-            yield from self.ask_teachers()
+            # A resumed run goes through the phase again, with what was fitted before and without the records it has.
+            yield from islice(self.ask_teachers(), self.epoch, None)
+            self.faculty.fitted.clear()
             self.phase = "pairs" if self._pairs_are_wanted() else "rounds"
         if self.phase == "pairs":
             yield from self.train_on_pairs()
@@ -185,15 +188,15 @@ class LearnerTraining(Training):
         for loss in self.student.run():
             if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
                 yield self._student_step(name, loss)
-        merit = self._student_merit(self._student_opinion(), teacher)
+        opinion = self._student_opinion()
+        merit = self._student_merit(opinion, teacher)
         error = self._merit_error(merit)
-        joins = not self.jury.cross_validates  # whether its opinion joins the pool
-        if len(self._held_out()) and (joins or self.best.prefers(merit, error)):
-            # The held-out rows have served their purpose: train again with all rows.
+        if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
+            self._add_opinion(f"student {self.round + 1} ({name})", opinion, self.partners)
+        if len(self._held_out()) and self.best.prefers(merit, error):
+            # The held-out rows have judged it, and the next teacher has heard it without them: train again with all.
             self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
             *_, loss = self.student.run()
-        if joins:
-            self._add_opinion(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
         self.best.offer(merit, error, f"{name}, round {self.round + 1}")
         yield self._student_step(name, loss)
 
@@ -233,22 +236,21 @@ class LearnerTraining(Training):
 
         if self.jury.cross_validates:
             raise GsscError(f"teachers.models: {name} needs validation labels to be judged by; the graph has too few")
-        config = config_for(name, self.graph.name, self.graph.split, {"train": {"seed": self.config.train.seed}})
-        model = training_class(name)(self.seen.with_(test=None), config)
-        for _ in model.epochs():
-            pass
-        scores = torch.from_numpy(model.outcome().scores)
-        self._add_opinion(name, self.task.probabilities(scores).numpy(), self.pool.best(FEW))
+        if name not in self.faculty.fitted:
+            config = config_for(name, self.graph.name, self.graph.split, {"train": {"seed": self.config.train.seed}})
+            model = training_class(name)(self.seen.with_(test=None), config)
+            for _ in model.epochs():
+                pass
+            scores = torch.from_numpy(model.outcome().scores)
+            self.faculty.fitted[name] = (self.task.probabilities(scores).numpy(),)
+        self._add_opinion(name, self.faculty.fitted[name][0], self.pool.best(FEW))
         yield self._step(name)
 
     # Students ---------------------------------------------------------------------------------------------------
 
     def _rounds(self) -> int:
-        """Return the number of rounds: one if labels are too few to judge students, or if the judging rows stay unseen.
-
-        In the second case a student that was trained again with those rows would pass them on to the next round.
-        """
-        return 1 if self.jury.cross_validates or self.unseen else max(1, self.config.teachers.rounds)
+        """Return the number of rounds: one if labels are too few to judge students."""
+        return 1 if self.jury.cross_validates else max(1, self.config.teachers.rounds)
 
     def _variants(self) -> dict[str, StudentSettings]:
         """Return the settings of the students of a round by name; held-out labels choose among them."""
@@ -346,12 +348,18 @@ class LearnerTraining(Training):
         return all_logits(model, table.features)
 
     def components(self) -> dict[str, Any]:
-        """Return the pool and whatever is in training."""
+        """Return the pool and whatever is in training; while teachers are fitted, those that are."""
+        if self.phase == "teachers":
+            return {"faculty": self.faculty}
         in_training = {"pairs": self.pairs, "student": self.student}
         return {"pool": self.pool, **{name: part for name, part in in_training.items() if part is not None}}
 
     def load_state_dict(self, state: State) -> None:
         """Resume from a state of :meth:`state_dict`: create what was in training, then load its state."""
+        if state["counters"]["phase"] == "teachers":  # every choice is made again
+            self.epoch, self.seconds = state["counters"]["epoch"], state["counters"]["seconds"]
+            self.faculty.load_state_dict(state["faculty"])
+            return
         for name in self.counters:
             setattr(self, name, state["counters"][name])
         self.pairs = self._make_pairs() if "pairs" in state else None

@@ -6,8 +6,9 @@
    opinion as well as towards known labels, so that a few labels in a large graph are enough. The MLP sees feature rows
    alone and is what is deployed.
 
-The number of pairs is that of the settings (``teachers.pair_epochs`` times ``teachers.pair_batches`` batches of 512),
-whatever the number of edges.
+The number of pairs follows from the settings, whatever the number of edges: five times ``teachers.pair_epochs`` epochs
+of ``teachers.pair_batches`` batches of 512 pairs. In memory, pairs train one teacher among several; here they train the
+deployed model.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from gssc.trust.sketch import unit_rows
 
 MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
 MOST_NUMBERS = 1 << 22  # of the feature rows of these, so that wide rows do not take much memory
+EPOCHS_PER_EPOCH = 5  # of pairs, for each of teachers.pair_epochs
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
 Inputs = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to inputs [n, k]
@@ -86,6 +88,7 @@ class StreamedLearner(StreamedTraining):
         normalize: str = config.train.normalize
         normalize = usual_normalization(graph.features) if normalize == "auto" else normalize
         settings = config.for_pairs(normalize)
+        settings.train.epochs *= EPOCHS_PER_EPOCH
         settings.model.hidden, settings.model.layers = config.model.hidden, config.model.layers or 2
         self.choices: dict[str, str] = {"normalize": normalize}
         best = BestEpoch("accuracy", settings.train.patience, validation=len(graph.val) > 0)

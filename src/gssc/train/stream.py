@@ -111,7 +111,7 @@ class StreamedTraining(PairTraining):
     first ``train.warmup_epochs`` epochs every edge is used.
 
     Processes started by torchrun read the same stream of edges and share the pairs of every batch, so that a position
-    is valid for any number of processes. Each process computes the sketches on its own.
+    is valid for any number of processes. One process per machine computes the sketches for all of them.
 
     Args:
         graph: the problem, on disk or in memory.
@@ -205,7 +205,10 @@ class StreamedTraining(PairTraining):
         if self.sketches is not None:
             return
         seed = self.settings.train.seed
-        self.sketches = Sketches.of(self.graph.features, self.graph.edges, seed, hidden=self.hidden)
+        made = self.processes.shared_arrays(
+            lambda: vars(Sketches.of(self.graph.features, self.graph.edges, seed, hidden=self.hidden))
+        )
+        self.sketches = Sketches(**made)
         if self.settings.sparsifier.name == "evidence":
             self.trust = StreamedTrust.fitted(self.sketches, self.sampled_edges(seed), self.dense_rows, seed)
         self.class_weight = self._degree_class_weight()
