@@ -70,7 +70,7 @@ def beside_published(rows: list[dict[str, Any]], datasets: list[str]) -> str:
 
 
 def wanted(rows: list[dict[str, Any]], datasets: list[str], settings: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the clean, full runs on these data sets in these settings, of the methods in the tables only."""
+    """Return the clean, full runs on these datasets in these settings, of the methods in the tables only."""
     return [
         row
         for row in rows

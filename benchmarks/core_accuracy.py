@@ -23,7 +23,7 @@ from gssc.recipes import recipe_file
 
 DATASETS = ("cora", "citeseer", "coauthor-cs", "coauthor-physics", "actor")
 MARKERS = ("<!-- table -->", "<!-- end of table -->")
-COLUMNS = ("data set", "split", "test", "paper", "difference", "validation", "each seed", "epochs", "seconds", "kept")
+COLUMNS = ("dataset", "split", "test", "paper", "difference", "validation", "each seed", "epochs", "seconds", "kept")
 
 
 def line(dataset: str, runs: list[dict[str, Any]]) -> str:

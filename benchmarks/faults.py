@@ -38,6 +38,8 @@ import pyarrow.parquet as pq
 from gssc import run as run_module
 from gssc.cli.main import main as gssc
 from gssc.data import load_dataset
+from gssc.data.build import build_graph
+from gssc.data.graph_stream import InMemoryStream
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.evaluate.cell import cells
@@ -94,6 +96,7 @@ SMALL = ("--model.hidden", "16", "--train.batch_size", "256", "--train.warmup_ep
 PAIRS = ("--model", "str_contrast", *SMALL, "--consolidate.epochs", "3", "--sparsifier.pretrain_epochs", "5")
 LEARNER = ("--teachers.rounds", "1", "--teachers.trees", "false", "--teachers.pair_epochs", "3", "--model.hidden", "16")
 LEARNER = (*LEARNER, "--teachers.pairs", "always", "--model.steps", "40")
+STREAMED = ("--train.memory", "0", "--teachers.pair_epochs", "2", "--teachers.pair_batches", "4", *SMALL[:2])
 WEIGHTS = ("run/model.safetensors", "run/edges.npz")
 
 
@@ -137,6 +140,7 @@ def works(inputs: Path) -> list[Work]:
     """Return all kinds of work that must survive faults."""
     return [
         Work("train gssc", lambda folder: train(inputs, folder, *LEARNER), WEIGHTS),
+        Work("train streamed", lambda folder: train(inputs, folder, *STREAMED, graph="disk.graph"), WEIGHTS),
         Work("train str_contrast", lambda folder: train(inputs, folder, *PAIRS), WEIGHTS),
         Work("build", build, ("big.graph/*",)),
         Work("score", lambda folder: score_all(inputs, folder), ("scores/part-*", "scores/_manifest.json")),
@@ -147,7 +151,9 @@ def works(inputs: Path) -> list[Work]:
 def make_inputs(folder: Path) -> None:
     """Write the training graph, a model and the rows that it scores."""
     folder.mkdir(parents=True)
-    load_dataset("csbm", nodes=160, degree=6, signal=2.0, classes=3).save(folder / "graph.npz")
+    graph = load_dataset("csbm", nodes=160, degree=6, signal=2.0, classes=3)
+    graph.save(folder / "graph.npz")
+    build_graph(InMemoryStream(graph), folder / "disk.graph")
     rng = np.random.default_rng(0)
     DeployedModel([(rng.standard_normal((2, 3)), np.zeros(2))], ["cat", "dog"]).save(folder / "model")
     (folder / "rows").mkdir()
@@ -323,7 +329,7 @@ def damaged_files(inputs: Path, rounds: int, seed: int, place: Path) -> Iterator
     """Yield the outcomes of damaging checkpoint, model, graphs and store."""
     from gssc.data.disk import check_digests, open_graph
     from gssc.graph import Graph
-    from gssc.run import fingerprint
+    from gssc.run_graph import fingerprint
     from gssc.train.checkpoint import load_checkpoint
 
     place.mkdir(parents=True)

@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--paper", type=Path)
     parser.add_argument("--into", type=Path)
     given = parser.parse_args()
-    rows = [row for path in given.stores for row in Store(path).rows() if row["status"] == "done"]
+    rows = latest([row for path in given.stores for row in Store(path).rows() if row["status"] == "done"])
     parts = []
     for dataset in sorted({row["dataset"] for row in rows}):
         if DATASETS[dataset.partition(":")[0]].level == "graph":
@@ -57,6 +57,12 @@ def main() -> None:
     given.into.write_text(f"{before}{START}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
+def latest(rows: Rows) -> Rows:
+    """Return one row per model, set and seed: the last one, where a run was repeated with newer code."""
+    ordered = sorted(rows, key=lambda row: str(row["finished_at"]))
+    return list({(row["model"], row["dataset"], row["seed"]): row for row in ordered}.values())
+
+
 def by_model(rows: Rows) -> dict[str, Rows]:
     """Return the rows of each model."""
     models: dict[str, Rows] = {}
@@ -68,7 +74,7 @@ def by_model(rows: Rows) -> dict[str, Rows]:
 def table(rows: Rows) -> str:
     """Return a Markdown table, the best test score first."""
     lines = [
-        "| model | seeds | test ROC-AUC | validation | average precision | epochs | training s |",
+        "| model | seeds | test ROC-AUC | validation | average precision | epochs | training CPU s |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     models = by_model(rows).items()
@@ -82,7 +88,7 @@ def table(rows: Rows) -> str:
             spread([100 * run["val_score"] for run in runs]),
             spread([100 * value for value in precision]),
             f"{statistics.mean(run['epochs'] for run in runs):.0f}",
-            f"{statistics.median(run['seconds'] for run in runs):.0f}",
+            f"{statistics.median(entry['cpu_seconds'] for entry in measured):.0f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

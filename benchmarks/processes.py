@@ -5,6 +5,9 @@
 Every round starts one process and then two by torchrun, on the same graph with the same settings. A measurement is the
 fastest of several passes over all pairs, because other load on the machine can only slow a pass down. The ratio is that
 of the fastest passes over all rounds. Batch norm uses the statistics of each process's own share.
+
+The ratio in CPU time is what two idle cores would give if waiting took no CPU time and no process waited: twice the CPU
+seconds of a pass by one process, over those of both processes. It hardly depends on other load.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ SETTINGS = {
 
 def measure(options: argparse.Namespace) -> None:
     """Run one process of a measurement: passes over all pairs; the first process writes the seconds of each."""
+    import numpy as np
     import torch
 
     from gssc.config import parse_config
@@ -38,13 +42,16 @@ def measure(options: argparse.Namespace) -> None:
     graph = load_dataset("csbm", nodes=options.nodes, degree=options.degree, features=options.features)
     with joined() as processes, computing(1):
         training = BilevelTraining(graph, parse_config(SETTINGS, {"train": {"batch_size": options.batch}}))
-        kept, seconds = training.every_given_pair(), []
-        for _ in range(options.passes):
-            started = time.perf_counter()
+        kept, seconds, cpu = training.every_given_pair(), [], np.zeros(options.passes)
+        for number in range(options.passes):
+            started, used = time.perf_counter(), time.process_time()
             training.update_classifier(kept)
             seconds.append(time.perf_counter() - started)
+            cpu[number] = time.process_time() - used
+        cpu = processes.count * processes.mean(cpu)
         if processes.first:
-            found = {"pairs": len(kept), "seconds": seconds, "processes": processes.count, "torch": torch.__version__}
+            found = {"pairs": len(kept), "seconds": seconds, "cpu": cpu.tolist(), "processes": processes.count}
+            found["torch"] = torch.__version__
             Path(options.measure).write_text(json.dumps(found))
 
 
@@ -74,6 +81,7 @@ def main() -> None:
         measure(options)
         return
     best: dict[int, float] = {}
+    cpu: dict[int, float] = {}
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
@@ -83,6 +91,7 @@ def main() -> None:
                 assert found["processes"] == count
                 speeds[count] = found["pairs"] / min(found["seconds"])
                 best[count] = max(best.get(count, 0.0), speeds[count])
+                cpu[count] = min(cpu.get(count, float("inf")), *found["cpu"])
             rounds.append(speeds[2] / speeds[1])
     text = (
         "# Two processes\n\n"
@@ -90,10 +99,10 @@ def main() -> None:
         f"{found['pairs']:,} pairs of a csbm graph, {options.features} features, {options.batch} pairs per batch, "
         f"width 256; best of {options.passes} passes in each of {options.rounds} rounds; {os.cpu_count()} cores, load "
         f"average {os.getloadavg()[0]:.1f} at the end; torch {found['torch']}.\n\n"
-        "| processes | pairs per second |\n|---|---|\n"
-        f"| 1 | {best[1]:,.0f} |\n| 2 | {best[2]:,.0f} |\n\n"
+        "| processes | pairs per second | CPU seconds per pass |\n|---|---|---|\n"
+        f"| 1 | {best[1]:,.0f} | {cpu[1]:.2f} |\n| 2 | {best[2]:,.0f} | {cpu[2]:.2f} |\n\n"
         f"Two processes train {best[2] / best[1]:.2f} times the pairs per second of one (aim: 1.6; "
-        f"rounds: {', '.join(f'{ratio:.2f}' for ratio in rounds)}).\n"
+        f"rounds: {', '.join(f'{ratio:.2f}' for ratio in rounds)}); by CPU time {2 * cpu[1] / cpu[2]:.2f} times.\n"
     )
     print(text)
     if options.out:

@@ -9,9 +9,9 @@ is a separate process with one thread; its result is a line of JSON, and an inte
 line.
 
 Methods:
-    gssc     the default learner, streamed (:class:`gssc.learner.streamed.StreamedLearner`)
-    limited  the same under RLIMIT_DATA (200 MB beyond what the imported libraries take), on a graph whose features are
-             four times that
+    gssc     the default learner, streamed (:class:`gssc.learner.streamed.StreamedLearner`), with its default schedule
+    gssc-64  the same with hidden layers of width 64, as the two rivals have
+    limited  gssc under RLIMIT_DATA of 1 GB, libraries included, on a graph whose features are four times that
     gcn      PyTorch Geometric, two GCNConv layers of width 64, full batch
     sage     PyTorch Geometric, two SAGEConv layers of width 64 on sampled neighbourhoods (10 and 10 neighbours). The
              sampler is one of this file, on NumPy arrays: NeighborLoader needs pyg-lib or torch-sparse, which have no
@@ -34,6 +34,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,8 @@ import numpy as np
 
 SIZES = {f"csbm-1e{power}": (10 ** (power - 1), 10**power) for power in (4, 5, 6, 7)}
 LARGEST = {"csbm-1e8": (10_000_000, 100_000_000)}
-LIMIT, LIMITED = 200_000_000, ("csbm-wide", 100_000, 1_000_000, 2048)  # bytes beyond those of the libraries
+LIMIT, LIMITED = 1_000_000_000, ("csbm-wide", 500_000, 5_000_000, 2048)  # bytes of memory; 4.1 GB of features
 RIVAL_LIMIT = 6_000_000_000  # bytes that a rival may take; above, it counts as not fitting
-EPOCHS, BATCHES = 6, 20
 RIVAL_SECONDS = 6  # of CPU time that a rival trains, at least one epoch
 
 
@@ -52,17 +52,10 @@ def worker(method: str, folder: str) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    if method == "limited":
-        import sklearn.linear_model  # noqa: F401 - counted with the libraries
-
-        import gssc.learner.streamed  # noqa: F401
-
-        most = _status("/proc/self/status", "VmData", 1024) + LIMIT
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    elif method in ("gcn", "sage"):
-        resource.setrlimit(resource.RLIMIT_DATA, (RIVAL_LIMIT, RIVAL_LIMIT))
+    most = {"limited": LIMIT, "gcn": RIVAL_LIMIT, "sage": RIVAL_LIMIT}.get(method, resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     drop_from_cache(Path(folder))
-    measured = {"gssc": ours, "limited": ours, "gcn": gcn, "sage": sage}[method](folder)
+    measured = METHODS[method](folder)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         **measured,
@@ -72,14 +65,14 @@ def worker(method: str, folder: str) -> dict[str, Any]:
     }
 
 
-def ours(folder: str) -> dict[str, Any]:
+def ours(folder: str, hidden: int | None = None) -> dict[str, Any]:
     """Return times of the sketches and of training, and the accuracy after every epoch of 20 batches."""
     from gssc.graph import Graph
     from gssc.learner.settings import Config
     from gssc.learner.streamed import StreamedLearner
 
     graph, config = Graph.load(folder), Config()
-    config.teachers.pair_epochs, config.teachers.pair_batches = EPOCHS, BATCHES
+    config.model.hidden = hidden or config.model.hidden
     begun, cpu = time.perf_counter(), time.process_time()
     training = StreamedLearner(graph, config)
     training.prepare()
@@ -90,7 +83,7 @@ def ours(folder: str) -> dict[str, Any]:
         pairs += record.edges_kept
         curve.append([time.perf_counter() - begun, time.process_time() - cpu, record.val_score, record.test_score])
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
-    drawn = EPOCHS * BATCHES * training.settings.train.batch_size
+    drawn = len(curve) * config.teachers.pair_batches * training.settings.train.batch_size
     return {
         **found,
         "nodes": graph.num_nodes,
@@ -240,6 +233,9 @@ def trained(graph: Any, epoch: Any, score: Any, most: int) -> dict[str, Any]:
     }
 
 
+METHODS = {"gssc": ours, "gssc-64": partial(ours, hidden=64), "limited": ours, "gcn": gcn, "sage": sage}
+
+
 def drop_from_cache(folder: Path) -> None:
     """Ask the system to drop the files of a graph from the page cache."""
     for path in folder.glob("*.npy"):
@@ -257,7 +253,7 @@ def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
     import torch
 
     from gssc.data.build import build_graph
-    from gssc.data.sources import CsbmSource
+    from gssc.data.synthetic import CsbmStream
     from gssc.graph import Graph
     from gssc.train.edge_stream import EdgeStream, Position
     from gssc.trust.streamed import Sketches
@@ -265,7 +261,7 @@ def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
     for edges in sizes:
         path = folder / f"passes-{edges}.graph"
-        source = CsbmSource(nodes=edges // 10, num_edges=edges, features=128, signal=4, val=100, test=100)
+        source = CsbmStream(nodes=edges // 10, num_edges=edges, features=128, signal=4, val=100, test=100)
         times = [time.process_time()]
         build_graph(source, path, overwrite=True)
         times.append(time.process_time())
@@ -287,20 +283,18 @@ def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
 def cells(largest: bool) -> Iterator[tuple[str, str]]:
     """Yield graphs and methods in the order of measurement."""
     yield "csbm-1e4", "gssc"
-    for name in ("csbm-1e5", "csbm-1e6"):
-        yield from ((name, method) for method in ("gssc", "sage", "gcn"))
+    for name in ("csbm-1e5", "csbm-1e6", "arxiv", "csbm-1e7"):
+        yield from ((name, method) for method in ("gssc", "gssc-64", "sage", "gcn"))
     yield LIMITED[0], "limited"
-    for name in ("arxiv", "csbm-1e7"):
-        yield from ((name, method) for method in ("gssc", "sage", "gcn"))
     if largest:
         yield "csbm-1e8", "gssc"
 
 
-def run(folder: Path, out: Path, largest: bool) -> None:
-    """Build missing graphs and run missing measurements."""
+def run(folder: Path, out: Path, largest: bool, graphs: list[str]) -> None:
+    """Build missing graphs and run missing measurements, of all graphs or of those named."""
     done = {(line["graph"], line["method"]) for line in lines_of(out)}
     for name, method in cells(largest):
-        if (name, method) in done:
+        if (name, method) in done or (graphs and name not in graphs):
             continue
         path = folder / f"{name}.graph"
         built = build(name, path)
@@ -347,12 +341,12 @@ def build_arxiv(path: Path) -> None:
     """Build ogbn-arxiv's citations, labels and split with 128 generated features: class mean plus noise."""
     from gssc.data import load_dataset
     from gssc.data.build import build_graph
-    from gssc.data.sources import GraphSource
+    from gssc.data.graph_stream import InMemoryStream
 
     graph = load_dataset("ogbn-arxiv", features="random:128")
     means = np.random.default_rng(1).standard_normal((graph.num_classes, 128)).astype(np.float32)
     means *= 4 / np.linalg.norm(means, axis=1, keepdims=True)
-    build_graph(GraphSource(graph.with_(features=graph.features + means[graph.labels])), path)
+    build_graph(InMemoryStream(graph.with_(features=graph.features + means[graph.labels])), path)
 
 
 def lines_of(out: Path) -> list[dict[str, Any]]:
@@ -391,8 +385,9 @@ GRAPHS = {  # nodes, undirected edges, features, bytes of a feature
     "a billion edges": (50_000_000, 1_000_000_000, 128, 2),
 }
 CORES, EFFICIENCY = 16, 0.8  # assumed: of a machine, and of a process among many beside one alone
+SKETCH = 320  # bytes per node while the sketches are made, once per machine
 PARAMETERS, STEP = 200_000, 512  # of the MLP, and pairs of a step in each process
-BUDGET = 50 * 20 * 512  # pairs of the default schedule
+BUDGET = 5 * 10 * 20 * 512  # pairs of the default schedule
 
 
 def project(out: Path, measured: Path) -> str:
@@ -401,13 +396,14 @@ def project(out: Path, measured: Path) -> str:
     largest = max(sizes, key=lambda line: line["edges"])
     ours = [line for line in lines_of(out) if line["method"] == "gssc"]
     rate = float(np.median([line["items_per_cpu_second"] for line in ours]))
+    own = min(line["anonymous"] for line in ours)  # of a process, libraries included, without sketches
     rows = [
         f"Measured: {rate:,.0f} pairs per CPU second; "
         f"building {1e6 * largest['build'] / largest['edges']:.1f} and sketches "
         f"{1e6 * largest['sketches'] / largest['edges']:.1f} CPU seconds per million edges "
         f"(with 0.1 million nodes of 128 features), at {largest['edges']:,} edges.\n",
         "| graph | machines | build, h | sketches, h | default schedule, h | one pass over all pairs, h | "
-        "memory per process, GB | disk per machine, GB | network per machine and pass, GB |",
+        "memory per machine, GB | disk per machine, GB | network per machine and pass, GB |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, (nodes, edges, width, size) in GRAPHS.items():
@@ -422,7 +418,7 @@ def project(out: Path, measured: Path) -> str:
             rows.append(
                 f"| {name} | {machines} | "
                 + " | ".join(f"{value / 3600:,.2f}" for value in hours)
-                + f" | {320 * nodes / 1e9:.1f} | {disk:,.0f} | {network:,.0f} |"
+                + f" | {(SKETCH * nodes + CORES * own) / 1e9:.1f} | {disk:,.0f} | {network:,.0f} |"
             )
     return "\n".join(rows) + "\n"
 
@@ -441,6 +437,7 @@ def main() -> None:
     runs.add_argument("--folder", type=Path, required=True)
     runs.add_argument("--out", type=Path, required=True)
     runs.add_argument("--largest", action="store_true", help="also 10^8 edges: 60 GB of disk")
+    runs.add_argument("--graphs", nargs="+", default=[], help="names of graphs, such as csbm-1e6; default all")
     reports = commands.add_parser("report")
     reports.add_argument("--out", type=Path, required=True)
     growth = commands.add_parser("passes", help="CPU time of the passes over a graph, by its number of edges")
@@ -450,11 +447,11 @@ def main() -> None:
     projects.add_argument("--out", type=Path, required=True)
     projects.add_argument("--passes", type=Path, required=True, help="output of the subcommand passes")
     one = commands.add_parser("worker")
-    one.add_argument("method", choices=("gssc", "limited", "gcn", "sage"))
+    one.add_argument("method", choices=tuple(METHODS))
     one.add_argument("graph")
     args = parser.parse_args()
     if args.command == "run":
-        run(args.folder, args.out, args.largest)
+        run(args.folder, args.out, args.largest, args.graphs)
     elif args.command == "project":
         sys.stdout.write(project(args.out, args.passes))
     elif args.command == "passes":

@@ -2,9 +2,9 @@
 
 Blocks of a page share a folder and a namespace and run in order. A comment right before a block changes that:
 
-    <!-- skip: reason -->   not run; for make, pip, real data sets and your own files only
+    <!-- skip: reason -->   not run; for make, pip, real datasets and your own files only
     <!-- server -->         sent to a running server by tests/serve/test_page_of_docs.py
-    <!-- data: cora -->     run on its own, where GSSC_DATA_ROOT has this data set
+    <!-- data: cora -->     run on its own, where GSSC_DATA_ROOT has this dataset
     <!-- file: nodes.csv -->  saved under this name, for the commands that follow
 """
 

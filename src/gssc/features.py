@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.data.plain_table import Scaling
+from gssc.data.scaling import Scaling
 from gssc.deploy.forward import row_factors
 
 SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
@@ -20,6 +20,7 @@ LARGEST_UNIT_VALUE = 10.0
 ROWS_JUDGED = 10_000
 ROWS_SCALED = 256  # together, of memory-mapped rows
 NUMBERS_JUDGED = 2**20  # of memory-mapped rows
+COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
 
 
 class SparseRows:
@@ -104,7 +105,7 @@ class FeatureTable:
 
     Args:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
-        normalize: a :class:`~gssc.data.plain_table.Scaling`, or the name of one that is learned from these features,
+        normalize: a :class:`~gssc.data.scaling.Scaling`, or the name of one that is learned from these features,
             see :func:`scaling_of`.
         device: hand out dense tensors on this device, as ordinary torch takes them; if left out, what is fastest on a
             CPU.
@@ -130,12 +131,13 @@ class FeatureTable:
         scaled = self.scaling.applied(features)
         return scaled if sp.issparse(scaled) else np.asarray(scaled, dtype=np.float32)
 
-    def _scaled_on_read(self, chosen: np.ndarray) -> np.ndarray:
-        """The same for rows that were just read, a few at a time: scaling takes double precision on the way."""
-        scaled = np.empty_like(chosen)
-        for start in range(0, len(chosen), ROWS_SCALED):
-            scaled[start : start + ROWS_SCALED] = self._scaled(chosen[start : start + ROWS_SCALED])
-        return scaled
+    def _read(self, nodes: np.ndarray) -> np.ndarray:
+        """Return rows of a memory map, read and scaled a few at a time: scaling takes double precision on the way."""
+        rows = np.empty((len(nodes), self.shape[1]), dtype=np.float32)
+        for start in range(0, len(nodes), ROWS_SCALED):
+            part = slice(start, start + ROWS_SCALED)
+            rows[part] = self._scaled(np.asarray(self.features[nodes[part]], dtype=np.float32))
+        return rows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -143,11 +145,10 @@ class FeatureTable:
 
     def rows(self, nodes: np.ndarray) -> Rows:
         """Return the feature rows of these nodes, in this order."""
-        chosen = self.features[nodes]
+        chosen = self._read(nodes) if self.scale_on_read else self.features[nodes]
         if sp.issparse(chosen):
             return SparseRows(chosen) if self.device is None else on_device(dense(chosen), self.device)
-        chosen = np.ascontiguousarray(chosen, dtype=np.float32)
-        rows = torch.from_numpy(self._scaled_on_read(chosen) if self.scale_on_read else chosen)
+        rows = torch.from_numpy(np.ascontiguousarray(chosen, dtype=np.float32))
         return rows if self.device is None else on_device(rows, self.device)
 
     def all(self) -> Rows:
@@ -209,7 +210,23 @@ def usual_normalization(features: Any) -> str:
         return "row"
     spread = column_spread(rows)
     alike = len(spread) == 0 or (spread.max() <= UNIT_SCALE[1] and np.median(spread) >= UNIT_SCALE[0])
-    return "none" if alike and abs(rows).max() <= LARGEST_UNIT_VALUE else "standard"
+    return "none" if alike and max(rows.max(), -rows.min()) <= LARGEST_UNIT_VALUE else "standard"
+
+
+def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
+    """Return features with columns on one scale if that is the scaling of the settings, so that no column dominates.
+
+    Args:
+        features: [N, d].
+        normalize: as set; ``auto`` stands for the usual scaling of such features.
+
+    >>> unlike = np.array([[1000.0, 0.1], [1010.0, 0.3], [990.0, 0.2]], dtype=np.float32)
+    >>> columns_on_one_scale(unlike).std(axis=0).round(3).tolist()
+    [1.0, 1.0]
+    """
+    if (usual_normalization(features) if normalize == "auto" else normalize) != "standard":
+        return features
+    return FeatureTable(features, "standard").features
 
 
 def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:
@@ -228,7 +245,8 @@ def column_spread(rows: Any) -> np.ndarray:
     if sp.issparse(rows):
         spread = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64).ravel())
     else:
-        spread = np.asarray(rows, dtype=np.float64).std(axis=0)
+        parts = [rows[:, start : start + COLUMNS_JUDGED] for start in range(0, rows.shape[1], COLUMNS_JUDGED)]
+        spread = np.concatenate([np.asarray(part, dtype=np.float64).std(axis=0) for part in parts] or [np.empty(0)])
     return spread[spread > 0]
 
 

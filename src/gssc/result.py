@@ -197,7 +197,7 @@ def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch
     Args:
         graph: the problem.
         config: all settings; the defaults of GSSC if left out. :func:`gssc.recipes.config_for` has those of other
-            models and of published data sets.
+            models and of published datasets.
         on_epoch: called with the record of every epoch.
 
     >>> from gssc import Config

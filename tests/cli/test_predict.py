@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -206,3 +207,15 @@ def test_control_characters_in_class_names_do_not_reach_the_terminal(tmp_path: P
     shown = capsys.readouterr().out
     assert "\\x1b[2Jcat" in shown
     assert "\x1b[2J" not in shown
+
+
+@pytest.mark.parametrize("kind", ["pipe", "nested"])
+def test_an_odd_description_is_one_line(model_folder: Path, rows: dict[str, Path], capsys, kind: str) -> None:
+    description = model_folder / "model.json"
+    description.unlink()
+    if kind == "pipe":
+        os.mkfifo(description)
+    else:
+        description.write_text("[" * 100_000)
+    assert main(["predict", str(model_folder), str(rows["rows.csv"])]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

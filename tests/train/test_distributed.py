@@ -67,6 +67,21 @@ with joined() as processes:
         make_training(graph, parse_config({}))
     except GsscError as error:
         found["refused"] = str(error)
+
+    def make():
+        assert processes.rank == 0, "made twice"
+        return {"made": np.arange(5.0)}
+
+    shared = processes.shared_arrays(make)["made"]
+    found["shared"], found["mapped"] = shared, isinstance(shared, np.memmap)
+
+    def fail():
+        raise GsscError("no sketches")
+
+    try:
+        processes.shared_arrays(fail)
+    except GsscError as error:
+        found["failure"] = str(error)
     np.savez(f"{place}/{processes.rank}.npz", count=processes.count, **found)
 """
 
@@ -79,11 +94,18 @@ def torchrun(*arguments: str, **options) -> subprocess.Popen:
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     cases = {"alike": ALIKE, "usual": USUAL, "streamed": STREAMED, "learner": LEARNER}
-    process = torchrun(str(tmp_path / "script.py"), str(tmp_path), json.dumps(cases), env=os.environ)
+    (tmp_path / "temporary").mkdir()
+    variables = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    process = torchrun(str(tmp_path / "script.py"), str(tmp_path), json.dumps(cases), env=variables)
     stderr = process.communicate(timeout=600)[1]
     assert process.returncode == 0, stderr
+    assert not list((tmp_path / "temporary").glob("gssc-*"))
     first, second = (np.load(tmp_path / f"{rank}.npz") for rank in range(2))
     assert first["count"] == 2
+    for found in (first, second):  # one process makes arrays for both, and an error ends both
+        assert found["mapped"]
+        assert found["shared"].tolist() == [0, 1, 2, 3, 4]
+        assert str(found["failure"]) == "no sketches"
     graph = load_dataset("csbm", nodes=200, degree=8, signal=4.0, classes=2)
     alone = {}
     for name, settings in cases.items():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +16,16 @@ from torch import Tensor
 from gssc.config import ContrastConfig
 from gssc.data import csbm
 from gssc.data.build import build_graph
-from gssc.data.sources import GraphSource
+from gssc.data.graph_stream import InMemoryStream, NodeFacts
+from gssc.data.synthetic import CsbmStream
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.learner.streamed import StreamedLearner, fitted
 from gssc.result import fit, make_training
-from gssc.run import Run, fingerprint
+from gssc.run import Run
+from gssc.run_graph import fingerprint
 from gssc.sparsify.registry import sparsifier_settings
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
@@ -32,7 +37,7 @@ GRAPH = csbm(nodes=200, classes=3, features=6, degree=6, per_class=10, signal=4.
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     folder = tmp_path_factory.mktemp("disk")
-    build_graph(GraphSource(GRAPH), folder / "g.graph")
+    build_graph(InMemoryStream(GRAPH), folder / "g.graph")
     return Graph.load(folder / "g.graph")
 
 
@@ -48,7 +53,7 @@ def pair_settings(sparsifier: str = "none", **train: Any) -> ContrastConfig:
 def learner_settings(**teachers: Any) -> Config:
     config = Config()
     config.model.hidden, config.train.memory = 8, 0.0
-    config.teachers.pair_epochs, config.teachers.pair_batches = 4, 3
+    config.teachers.pair_epochs, config.teachers.pair_batches = 1, 3
     for name, value in teachers.items():
         setattr(config.teachers, name, value)
     return config
@@ -76,7 +81,7 @@ def test_streamed_and_in_memory_steps_are_the_same_on_the_same_batches(on_disk: 
     streamed.prepare()
     assert identical(weights(memory), weights(streamed))
     start = weights(memory)
-    of_memory = memory._class_weight(memory.pairs)
+    of_memory = memory._weight_of_classes(memory.pairs)
     assert of_memory is not None
     assert streamed.class_weight is not None
     assert torch.equal(of_memory, streamed.class_weight)
@@ -151,7 +156,7 @@ def test_size_decides_between_memory_and_stream(on_disk: Graph) -> None:
 
 
 def test_a_run_on_a_graph_on_disk_is_deployed_like_any_other(on_disk: Graph, tmp_path: Path) -> None:
-    run = Run(tmp_path / "run", learner_settings(pair_epochs=12, pair_batches=10), on_disk)
+    run = Run(tmp_path / "run", learner_settings(pair_epochs=3, pair_batches=10), on_disk)
     metrics = run.train()
     assert metrics["test_score"] > 0.85
     assert metrics["edges_total"] == GRAPH.num_edges
@@ -231,3 +236,66 @@ def test_fit_streams_a_graph_on_disk(on_disk: Graph) -> None:
     result = fit(on_disk, learner_settings())
     assert isinstance(result.training, StreamedLearner)
     assert result.calibration is not None
+
+
+# Memory --------------------------------------------------------------------------------------------------------------
+
+ROWS, WIDTH, ROOM = 80_000, 1024, 80_000_000
+LIMITED = """
+import re, resource, sys
+import numpy as np, sklearn.linear_model, torch
+torch.set_num_threads(1)
+from gssc.graph import Graph
+from gssc.learner.settings import Config
+from gssc.learner.streamed import StreamedLearner
+graph, config = Graph.load(sys.argv[1]), Config()
+config.model.hidden, config.teachers.pair_epochs, config.teachers.pair_batches = 64, 1, 6
+for _ in StreamedLearner(Graph.load(sys.argv[3]), config).epochs():
+    pass  # loads all libraries
+taken = 1024 * int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read())[1])
+resource.setrlimit(resource.RLIMIT_DATA, (taken + int(sys.argv[2]),) * 2)
+try:
+    np.array(graph.features)
+    sys.exit("the limit does not limit")
+except MemoryError:
+    pass
+training = StreamedLearner(graph, config)
+for _ in training.epochs():
+    pass
+print(training.outcome().test_score)
+"""
+
+
+class WideSource:
+    """Wide rows: the same block again and again, so that they are made in no time."""
+
+    name, width, weighted = "wide", WIDTH, False
+
+    def signature(self) -> dict[str, Any]:
+        return {}
+
+    def rows(self, start: int) -> Iterator[np.ndarray]:
+        block = np.random.default_rng(0).standard_normal((1000, WIDTH), dtype=np.float32)
+        block[:, :64] += 2 * np.eye(2).repeat(32, axis=1)[np.arange(1000) % 2]
+        for _ in range(ROWS // 1000):
+            yield block
+
+    def facts(self) -> NodeFacts:
+        parts = np.split(np.arange(1000), [100, 500])
+        return NodeFacts(np.arange(ROWS) % 2, ("0", "1"), *parts, split="first")
+
+    def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[tuple[np.ndarray, None]]:
+        drawn = CsbmStream(nodes=ROWS, num_edges=100_000, classes=2, val=10, test=10)
+        yield from ((edges, None) for edges, _ in drawn.edges(start, None))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_DATA counts maps of its own on Linux only")
+def test_memory_stays_within_a_quarter_of_the_features(tmp_path: Path) -> None:
+    about = build_graph(WideSource(), tmp_path / "wide.graph")
+    assert about["files"]["features.npy"]["bytes"] > 4 * ROOM
+    small = CsbmStream(nodes=600, num_edges=3000, features=600, classes=2, val=10, test=10)
+    build_graph(small, tmp_path / "small.graph")
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "wide.graph"), str(ROOM), str(tmp_path / "small.graph")]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert float(process.stdout) > 0.9

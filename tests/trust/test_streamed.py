@@ -64,8 +64,8 @@ def test_wrong_edges_are_trusted_less() -> None:
     keep = trust.keep_of(noisy.edges, rows_of(noisy))  # type: ignore[arg-type]
     alike = noisy.labels[noisy.edges[0]] == noisy.labels[noisy.edges[1]]
     assert keep[alike].mean() > keep[~alike].mean() + 0.3
-    first, second = (noisy.features[end] for end in noisy.edges[:, :20])
-    assert np.allclose(trust.keep(noisy.edges[:, :20], first, second), keep[:20])
+    some = noisy.edges[:, :20]
+    assert np.allclose(trust.keep(some, np.asarray(noisy.features), some), keep[:20])
     assert 0 < trust.noise_share < 1
 
 

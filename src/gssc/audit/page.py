@@ -88,7 +88,7 @@ def page(findings: Findings, top: int = 200) -> str:
         _number("duplicates", conflicts, f"of {groups:,} groups of duplicates have conflicting labels"),
         _number("isolated", len(lonely), f"of {graph.num_nodes:,} nodes have no edge or no feature"),
     ]
-    label_text = (TARGET_TEXT, TARGET_FORMULA) if graph.is_multilabel else (LABEL_TEXT, LABEL_FORMULA)
+    label_text = (LABEL_TEXT, LABEL_FORMULA) if graph.task.has_classes else (TARGET_TEXT, TARGET_FORMULA)
     return template.substitute(
         title=escape(f"Audit of {graph.name}"),
         numbers="".join(numbers),

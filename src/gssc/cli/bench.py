@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 examples:
-  gssc bench --list                                 every model, sparsifier, data set and noise
+  gssc bench --list                                 every model, sparsifier, dataset and noise
   gssc bench --models gcn,str_contrast --datasets cora
   gssc bench --models mlp,gcn,str_contrast --sparsifiers none,drop_edge,str_sparse --datasets cora,citeseer \\
              --label-noise symmetric:0.4 --structure-noise 0.2 --seeds 5 --store results.sqlite --jobs 2
@@ -56,7 +56,7 @@ DEFAULTS: dict[str, Any] = {
     "sparsifier": {},
 }
 HELP = {
-    "list": "show every model, sparsifier, data set and noise, and stop",
+    "list": "show every model, sparsifier, dataset and noise, and stop",
     "models": "names, or all",
     "sparsifiers": "names, or all",
     "datasets": "names, each with a split if you like: cora,actor:fixed",
@@ -131,7 +131,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
     from gssc.data.registry import DATASETS
     from gssc.evaluate.cell import cells
     from gssc.evaluate.sweep import Sweep
-    from gssc.graph import SETTINGS
+    from gssc.graph import LEARNING_SETTINGS
     from gssc.models.registry import MODELS
     from gssc.sparsify.registry import SPARSIFIERS
 
@@ -146,7 +146,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
         names(options.sparsifiers, SPARSIFIERS),
         names(options.datasets, DATASETS) if options.datasets else [],
         graphs=names(options.graph) if options.graph else [],
-        settings=names(options.settings, SETTINGS),
+        settings=names(options.settings, LEARNING_SETTINGS),
         label_noise=names(options.label_noise),
         structure_noise=names(options.structure_noise),
         feature_noise=names(options.feature_noise),
@@ -285,7 +285,7 @@ def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
 
 
 def show_lists() -> None:
-    """Show every model, sparsifier, data set and noise, each with a summary and its paper."""
+    """Show every model, sparsifier, dataset and noise, each with a summary and its paper."""
     from rich.console import Console
     from rich.table import Table
 
@@ -300,7 +300,7 @@ def show_lists() -> None:
         "models": {name: (entry.summary, entry.paper) for name, entry in MODELS.items()},
         "models of molecules": {name: (entry.summary, entry.paper) for name, entry in MOLECULE_MODELS.items()},
         "sparsifiers": {name: (entry.summary, entry.paper) for name, entry in SPARSIFIERS.items()},
-        "data sets": {name: (entry.description, entry.citation) for name, entry in DATASETS.items()},
+        "datasets": {name: (entry.description, entry.citation) for name, entry in DATASETS.items()},
         **{
             f"{on} noise": {kind: (entry.summary, entry.paper) for kind, entry in kinds.items()}
             for on, kinds in NOISE.items()

@@ -79,7 +79,7 @@ def run(args: Any) -> None:
 
 
 def words() -> tuple[Words, Words]:
-    """Return the options of every command, and the names that may follow it: subcommands, data sets or shells.
+    """Return the options of every command, and the names that may follow it: subcommands, datasets or shells.
 
     A command that needs an extra which is not installed has no options here.
     """

@@ -13,8 +13,7 @@ from rich.table import Table
 from gssc.data.disk import check_digests, is_disk_graph
 from gssc.data.entry import Dataset
 from gssc.data.fetch import at_hand, cache_root, data_root_of
-from gssc.data.load import find_dataset, load_dataset
-from gssc.data.registry import DATASETS
+from gssc.data.registry import DATASETS, find_dataset, load_dataset
 from gssc.data.tables import import_tables
 from gssc.errors import GsscError
 from gssc.graph import Graph
@@ -148,7 +147,7 @@ def graph_facts(graph: Graph) -> Table:
         facts.add_row("weights", f"{graph.edge_weight.min():g} to {graph.edge_weight.max():g}")
     facts.add_row("features", f"{graph.num_features:,}{_kind(graph)}")
     names = "" if graph.class_names is None else f": {', '.join(graph.class_names[:12])}"
-    facts.add_row("tasks" if graph.is_multilabel else "classes", f"{graph.num_classes}{names}")
+    facts.add_row(graph.task.outputs, f"{graph.num_classes}{names}")
     homophily = graph.homophily()
     facts.add_row("homophily", "unknown: no edge has two labels" if math.isnan(homophily) else f"{homophily:.3f}")
     sizes = f"{len(graph.train):,} training, {len(graph.val):,} validation, {len(graph.test):,} test"

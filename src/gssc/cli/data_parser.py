@@ -29,8 +29,8 @@ The edge table has two columns of node ids and optionally a weight, one row per 
 TSV or Parquet. Without an edge table, every row is connected to its nearest neighbours.
 """
 SUMMARIES = {
-    "list": "list the data sets with their sizes, and whether their files are present",
-    "info": "show where a data set comes from, its licence, files and figures; or what a graph file holds",
+    "list": "list the datasets with their sizes, and whether their files are present",
+    "info": "show where a dataset comes from, its licence, files and figures; or what a graph file holds",
     "import": "make a graph from your own node and edge tables",
     "build": "make a graph on disk, which may be larger than memory",
 }
@@ -75,7 +75,7 @@ def _data_root(parser: CommandParser) -> None:
 
 
 def _info(parser: CommandParser) -> None:
-    parser.add_argument("name", type=str, help="a data set's name (see gssc data list) or a graph (.npz, folder)")
+    parser.add_argument("name", type=str, help="a dataset's name (see gssc data list) or a graph (.npz, folder)")
     parser.add_argument("--check", action="store_true", help="of a graph on disk: compare the digests of its files")
     _data_root(parser)
 

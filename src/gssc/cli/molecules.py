@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gssc.data.registry import DATASETS
 from gssc.errors import GsscError
+from gssc.files import read_json
 from gssc.molecules.registry import MODELS, molecule_model
 
 if TYPE_CHECKING:
@@ -104,10 +104,17 @@ def train_molecules(args: Any) -> None:
             f"{first.reason}; skipped.csv lists them",
             soft_wrap=True,
         )
+    if molecules.is_regression and (binary := molecules.binary_targets()):
+        console.print(
+            f"note: {', '.join(binary)} has only the values 0 and 1 but is learned as a measurement, like the others; "
+            "for a probability, train it in a run without them",
+            soft_wrap=True,
+        )
+    chooses = settings.train.select == "validation"
     metrics = run.train(
         lambda epoch: console.print(
             f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
-            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best else ''}"
+            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best and chooses else ''}"
         )
     )
     Console(markup=False, highlight=False).print(
@@ -177,7 +184,7 @@ def model_name(args: Any) -> str:
 
 
 def about_molecules(datasets: str | None) -> bool:
-    """Return whether the first data set of `gssc bench` is a set of molecules: those are compared apart from graphs."""
+    """Return whether the first dataset of `gssc bench` is a set of molecules: those are compared apart from graphs."""
     first = str(datasets or "").partition(",")[0].partition(":")[0].strip()
     return first in DATASETS and DATASETS[first].level == "graph"
 
@@ -207,10 +214,10 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
 def is_molecule_model(folder: str | Path) -> bool:
     """Return whether a run folder holds a model that takes SMILES, or would if its model were one that is deployed."""
     try:
-        about = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        about = read_json(Path(folder) / "model.json")
+    except (OSError, GsscError):
         return is_molecule_run(folder)
-    return isinstance(about, dict) and str(about.get("format", "")).startswith("gssc-molecules")
+    return str(about.get("format", "")).startswith("gssc-molecules")
 
 
 def molecule_app(folder: str, limits: Any, token: str | None, hosts: Sequence[str]) -> Any:
@@ -237,5 +244,6 @@ def predict_molecules(args: Any) -> None:
     text = f"{summary.rows:,} rows, written to {args.out}"
     if summary.invalid:
         rows = ", ".join(map(str, summary.first_invalid))
-        text += f"; {summary.invalid:,} hold no molecule and have blank predictions (row {rows}...)"
+        more = ", ..." if summary.invalid > len(summary.first_invalid) else ""
+        text += f"; without a molecule, so with blank predictions: {summary.invalid:,} (row {rows}{more})"
     Console(markup=False, highlight=False).print(text, soft_wrap=True)

@@ -30,7 +30,7 @@ SHOWN_TRIALS = 5
 
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     """Add the options of the command."""
-    parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
+    parser.add_argument("dataset", type=str, nargs="?", help="a dataset's name; see gssc data list")
     parser.add_argument("--graph", type=str, help="your own graph, .npz")
     parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
     parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")

@@ -1,8 +1,8 @@
-"""Conversion of user input to NumPy arrays and to text."""
+"""Conversion of user input to NumPy arrays and to text, and headers of .npy files."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -33,3 +33,10 @@ def as_text(value: Any, what: str) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise GsscError(f"{what} is {value!r}, which is not UTF-8 text: save it as UTF-8") from None
+
+
+def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether columns come first, and dtype of an .npy file, and leave it positioned at the values."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(file)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -75,16 +75,20 @@ def digest_of(about: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
-def check_digests(folder: str | PathLike[str], on_file: Callable[[str], None] | None = None) -> None:
-    """Compare the SHA-256 of every file with the recorded one. Raises GsscError naming the first that differs."""
+def check_digests(folder: str | PathLike[str], names: Sequence[str] | None = None) -> None:
+    """Compare the SHA-256 of every file, or of those named, with the recorded one.
+
+    Raises GsscError naming the first that differs.
+    """
     folder = Path(folder)
     for name, entry in describe(folder)["files"].items():
-        if on_file:
-            on_file(name)
-        if sha256(folder / name) != entry.get("sha256"):
-            raise GsscError(
-                f"{folder / name} is damaged: its SHA-256 is not the recorded one; copy it or build the graph again"
-            )
+        if names is None or name in names:
+            _require_digest(folder / name, sha256(folder / name), entry)
+
+
+def _require_digest(path: Path, digest: str, entry: dict[str, Any]) -> None:
+    if digest != entry.get("sha256"):
+        raise GsscError(f"{path} is damaged: its SHA-256 is not the recorded one; copy it or build the graph again")
 
 
 def open_graph(folder: str | PathLike[str], **changes: Any) -> Graph:
@@ -114,6 +118,8 @@ def row_blocks_of(
 ) -> Iterator[Rows]:
     """Yield the feature rows of a graph on disk with their ids, in blocks, after checking that they fit a model.
 
+    Raises GsscError after the last block if the SHA-256 of the features is not the recorded one.
+
     Args:
         folder: of the graph.
         feature_names: the columns the model was trained on; a graph with feature names must have the same ones.
@@ -124,11 +130,17 @@ def row_blocks_of(
         raise GsscError(f"{folder} has {graph.num_features} features per node, the model takes {width}")
     if feature_names and graph.feature_names and list(feature_names) != list(graph.feature_names):
         raise GsscError(f"the feature names of {folder} are not those the model was trained on: give the same columns")
+    path = Path(folder) / "features.npy"
+    check_digests(folder, names=("node_ids.npy",))
+    with path.open("rb") as file:
+        digest = hashlib.sha256(file.read(path.stat().st_size - graph.features.nbytes))  # the header
     for start in range(0, graph.num_nodes, ROWS_AT_A_TIME):
         part = slice(start, start + ROWS_AT_A_TIME)
         ids = None if graph.node_ids is None else np.asarray(graph.node_ids[part])
+        digest.update(np.ascontiguousarray(graph.features[part]).data)
         yield Rows(np.asarray(graph.features[part], dtype=np.float32), ids)
         release_pages(graph.features)
+    _require_digest(path, digest.hexdigest(), describe(folder)["files"][path.name])
 
 
 def _open(path: Path, entry: dict[str, Any]) -> np.ndarray:

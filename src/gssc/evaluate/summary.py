@@ -1,4 +1,4 @@
-"""Rows of the store as one table: a method a row, a data set under one noise and setting a column."""
+"""Rows of the store as one table: a method a row, a dataset under one noise and setting a column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, differences_to, mark, summary
 from gssc.evaluate.store import COLUMNS
-from gssc.graph import SETTINGS
+from gssc.graph import LEARNING_SETTINGS
 from gssc.models.registry import MODELS
 from gssc.names import nearest
 from gssc.sparsify.registry import SPARSIFIERS
@@ -47,7 +47,7 @@ class ResultTable:
 
     @property
     def shows_ranks(self) -> bool:
-        """An average over one data set is no average, in however many settings and noises."""
+        """An average over one dataset is no average, in however many settings and noises."""
         datasets = {column.partition(", ")[0] for column in self.ranks.columns}
         return len(datasets) > 1 and len(self.scores) > 1
 
@@ -112,7 +112,12 @@ def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
     """Return the order of the registries, clean and transductive first."""
     dataset = row["dataset"].partition(":")[0]
-    names = ((dataset, DATASETS), (row["setting"], SETTINGS), (row["model"], MODELS), (row["sparsifier"], SPARSIFIERS))
+    names = (
+        (dataset, DATASETS),
+        (row["setting"], LEARNING_SETTINGS),
+        (row["model"], MODELS),
+        (row["sparsifier"], SPARSIFIERS),
+    )
     place = [list(known).index(name) if name in known else len(known) for name, known in names]
     noise = [row[f"{about}_noise"] for about in ("label", "structure", "feature")]
     return (*place[:2], [text != "none" for text in noise], noise, *place[2:], row["seed"])
@@ -124,7 +129,7 @@ def method_name(row: dict[str, Any], with_sparsifier: bool = True) -> str:
 
 
 def column_name(row: dict[str, Any]) -> str:
-    """Return the data set, with the setting and the noise where they are not the plain ones."""
+    """Return the dataset, with the setting and the noise where they are not the plain ones."""
     parts = [row["dataset"]]
     if row["setting"] != "transductive":
         parts.append(row["setting"])

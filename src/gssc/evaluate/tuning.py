@@ -28,7 +28,7 @@ from gssc.extras import require
 from gssc.files import atomic_write
 from gssc.graph import Graph
 from gssc.result import fit
-from gssc.run import fingerprint, load_graph
+from gssc.run_graph import fingerprint, load_graph
 from gssc.settings import Settings
 
 FIRST_SEED = 100  # results are reported on seeds from 0 on: none of those takes part in the choice

@@ -44,7 +44,7 @@ class ClosedFormTraining(Training):
         config: all settings.
     """
 
-    Settings = RivalConfig
+    config_class = RivalConfig
     config: RivalConfig
 
     def __init__(self, graph: Graph, config: RivalConfig):

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gssc.features import FeatureTable, usual_normalization
+from gssc.features import FeatureTable, columns_on_one_scale, usual_normalization
 from gssc.graph import Features, Graph
 from gssc.learner.linear import (
     MOST_LABELS,
@@ -45,7 +45,7 @@ class Faculty:
     def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, normalize: str, seed: int):
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
         self.normalize = normalize
-        self.features = on_one_scale(graph.features, normalize)  # what linear teachers compare rows by
+        self.features = columns_on_one_scale(graph.features, normalize)  # what linear teachers compare rows by
         self.seed = seed
         self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
         self.label_noise = 0.0  # estimated share of wrong training labels
@@ -200,19 +200,6 @@ def judging_labels(graph: Graph) -> str:
 def uses_edges(name: str) -> bool:
     """Return whether the opinion of this name was formed with edges."""
     return " edges" in name or " structure" in name
-
-
-def on_one_scale(features: Features, normalize: str) -> Features:
-    """Return features with columns on one scale if that is the scaling of the settings, so that no column dominates.
-
-    Args:
-        features: [N, d].
-        normalize: as set; ``auto`` stands for the usual scaling of such features.
-    """
-    if (usual_normalization(features) if normalize == "auto" else normalize) != "standard":
-        return features
-    found: Features = FeatureTable(features, "standard").features
-    return found
 
 
 def offered_scalings(features: Features) -> list[str]:

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
-from gssc.features import FeatureTable
+from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
-from gssc.learner.faculty import FEW, Faculty, on_one_scale
+from gssc.learner.faculty import FEW, Faculty
 from gssc.learner.jury import MANY, TINY, Jury
 from gssc.learner.pool import Pool
 from gssc.learner.settings import Config
@@ -54,7 +54,7 @@ class LearnerTraining(Training):
         node_weight: weight of each node's label, [N]; all one if left out.
     """
 
-    Settings = Config
+    config_class = Config
     config: Config
     best: BestStudent
     weighs_edges = True
@@ -92,7 +92,7 @@ class LearnerTraining(Training):
             np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
-            compared = seen.with_(features=on_one_scale(seen.features, config.train.normalize))
+            compared = seen.with_(features=columns_on_one_scale(seen.features, config.train.normalize))
             known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
             self.trust = weighed(known, seen.edge_weight)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"

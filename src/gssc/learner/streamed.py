@@ -6,8 +6,9 @@
    opinion as well as towards known labels, so that a few labels in a large graph are enough. The MLP sees feature rows
    alone and is what is deployed.
 
-The number of pairs is that of the settings (``teachers.pair_epochs`` times ``teachers.pair_batches`` batches of 512),
-whatever the number of edges.
+The number of pairs follows from the settings, whatever the number of edges: five times ``teachers.pair_epochs`` epochs
+of ``teachers.pair_batches`` batches of 512 pairs. In memory, pairs train one teacher among several; here they train the
+deployed model.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from gssc.train.stream import StreamedStep, StreamedTraining
 from gssc.trust.sketch import unit_rows
 
 MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
+MOST_NUMBERS = 1 << 22  # of the feature rows of these, so that wide rows do not take much memory
+EPOCHS_PER_EPOCH = 5  # of pairs, for each of teachers.pair_epochs
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
 Inputs = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to inputs [n, k]
@@ -75,7 +78,7 @@ class StreamedLearner(StreamedTraining):
         choices: what was decided, and why.
     """
 
-    Settings = Config
+    config_class = Config
     config: Config
 
     def __init__(self, graph: Graph, config: Config):
@@ -85,6 +88,7 @@ class StreamedLearner(StreamedTraining):
         normalize: str = config.train.normalize
         normalize = usual_normalization(graph.features) if normalize == "auto" else normalize
         settings = config.for_pairs(normalize)
+        settings.train.epochs *= EPOCHS_PER_EPOCH
         settings.model.hidden, settings.model.layers = config.model.hidden, config.model.layers or 2
         self.choices: dict[str, str] = {"normalize": normalize}
         best = BestEpoch("accuracy", settings.train.patience, validation=len(graph.val) > 0)
@@ -106,8 +110,9 @@ class StreamedLearner(StreamedTraining):
     def best_teacher(self) -> LinearTeacher:
         """The regression that held-out labels favour."""
         graph, rng = self.graph, np.random.default_rng([self.settings.train.seed, 15])
+        most = min(MOST_LABELS, max(1000, MOST_NUMBERS // graph.num_features))
         train, val = (
-            part if len(part) <= MOST_LABELS else np.sort(rng.choice(part, MOST_LABELS, replace=False))
+            part if len(part) <= most else np.sort(rng.choice(part, most, replace=False))
             for part in (graph.train, graph.val)
         )
         nodes = np.concatenate([train, val])

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from gssc.deploy import DeployedModel
-from gssc.deploy.table_rows import Rows, find_id_column, parquet_blocks, text_blocks
+from gssc.deploy.columns import find_id_column
+from gssc.deploy.table_rows import Rows, parquet_blocks, text_blocks
 from gssc.deploy.tables import column_names, predicted_names
 from gssc.errors import GsscError
 from gssc.extras import require

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +29,8 @@ from torch.nn.parallel import DistributedDataParallel
 from gssc.errors import GsscError
 
 Value = TypeVar("Value")
+# For the process that reads a large graph for the others. One that ends is noticed at once, by its closed connection.
+LONGEST_WAIT = timedelta(hours=24)
 LOST = "a process of this run ended, or torchrun was stopped; to continue, run the same command with --resume"
 # Words in the errors of gloo and NCCL when the other end of a connection is gone.
 LOST_WORDS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset", "Broken pipe", "Socket")
@@ -38,10 +43,14 @@ class Processes:
     Args:
         rank: number of this process.
         count: number of processes.
+        machine: number of this process's machine.
+        leads: whether this is the first process of its machine.
     """
 
     rank: int = 0
     count: int = 1
+    machine: int = 0
+    leads: bool = True
 
     @property
     def first(self) -> bool:
@@ -122,6 +131,35 @@ class Processes:
         found: Value = sent[0]
         return found
 
+    def shared_arrays(self, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """Return arrays that one process per machine makes; the others map its files, so that memory holds them once.
+
+        The files are temporary and are deleted as soon as every process has opened them.
+        """
+        if self.count == 1:
+            return make()
+        made: str | None = None
+        failure: Exception | None = None
+        with tempfile.TemporaryDirectory(prefix="gssc-") as folder:
+            if self.leads:
+                try:
+                    for name, array in make().items():
+                        np.save(Path(folder, f"{name}.npy"), array, allow_pickle=False)
+                    made = folder
+                except Exception as error:
+                    failure = error
+            everyone: list[Any] = [None] * self.count
+            dist.all_gather_object(everyone, (self.machine, made, str(failure) if failure else None))
+            if failure is not None:
+                raise failure
+            for _, _, error_text in everyone:
+                if error_text is not None:
+                    raise GsscError(error_text)
+            place = next(found for machine, found, _ in everyone if found and machine == self.machine)
+            arrays = {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in Path(place).iterdir()}
+            dist.barrier()
+        return arrays
+
     def own_rng(self, shared: np.random.Generator) -> np.random.Generator:
         """Return a generator for what differs between processes, such as dropout; see :meth:`renew`."""
         return shared if self.count == 1 else np.random.Generator(np.random.SFC64(self.rank))
@@ -185,8 +223,9 @@ def joined() -> Iterator[Processes]:
     before = signal.signal(signal.SIGTERM, _stop)
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    _here = Processes(dist.get_rank(), dist.get_world_size())
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=LONGEST_WAIT)
+    machine, leads = int(os.environ.get("GROUP_RANK", 0)), int(os.environ["LOCAL_RANK"]) == 0
+    _here = Processes(dist.get_rank(), dist.get_world_size(), machine, leads)
     try:
         yield _here
     except (GsscError, RuntimeError) as error:

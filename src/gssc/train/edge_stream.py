@@ -139,27 +139,23 @@ def prefetched(items: Iterable[Item], ahead: int = AHEAD) -> Iterator[Item]:
     """Yield the items of an iterable, made ahead by a thread; an error is raised in place of the item.
 
     The thread ends with the iterable, or soon after the iterator is closed.
-    """
-    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=ahead)
-    stopped = threading.Event()
 
-    def put(message: tuple[str, Any]) -> bool:
-        while not stopped.is_set():
-            try:
-                waiting.put(message, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
+    Args:
+        items: made one after another.
+        ahead: number of items that exist at a time besides the one in use; no item is begun before there is room.
+    """
+    waiting: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+    stopped, room = threading.Event(), threading.Semaphore(ahead + 1)
 
     def produce() -> None:
+        source = iter(items)
         try:
-            for item in items:
-                if not put(("item", item)):
-                    return
-            put(("end", None))
+            while room.acquire() and not stopped.is_set():
+                waiting.put(("item", next(source)))
+        except StopIteration:
+            waiting.put(("end", None))
         except BaseException as error:  # raised again in the thread that waits for the item
-            put(("error", error))
+            waiting.put(("error", error))
 
     thread = threading.Thread(target=produce, daemon=True, name="prefetch")
     thread.start()
@@ -171,6 +167,9 @@ def prefetched(items: Iterable[Item], ahead: int = AHEAD) -> Iterator[Item]:
             if kind == "error":
                 raise value
             yield value
+            del value
+            room.release()
     finally:
         stopped.set()
+        room.release()
         thread.join()

@@ -32,20 +32,16 @@ from torch import Tensor
 from gssc.config import ContrastConfig, RunConfig
 from gssc.data.disk import release_pages
 from gssc.errors import GsscError
-from gssc.features import FeatureTable
 from gssc.graph import Graph
-from gssc.models.str_contrast import PairLogits, STRContrast
+from gssc.models.str_contrast import PairLogits
 from gssc.train import losses
-from gssc.train.averaging import AveragedModel
-from gssc.train.batches import EdgeBatch, EdgeBatches
-from gssc.train.bilevel import BilevelTraining
+from gssc.train.batches import EdgeBatch
 from gssc.train.checkpoint import State
-from gssc.train.distributed import SharedModel
-from gssc.train.edge_stream import EdgeStream, PairBatch, Position, prefetched
-from gssc.train.optimize import adam
-from gssc.train.process import computing, is_mixed, usable_device
+from gssc.train.edge_stream import AHEAD, EdgeStream, PairBatch, Position, prefetched
+from gssc.train.process import computing
 from gssc.train.selection import BestEpoch, Epoch
-from gssc.train.training import Judge, Outcome, Step, Training, training_labels
+from gssc.train.theta import CENTER_NODES, PairTraining
+from gssc.train.training import Judge, Outcome, Step, Training
 from gssc.trust.streamed import Sketches, StreamedTrust
 
 SPARSIFIERS = ("none", "evidence")  # that can be computed for a batch of edges
@@ -53,6 +49,7 @@ JUDGED = 10_000  # most nodes of each part of the split that an epoch is scored 
 TESTED = 200_000  # most test nodes of the final score
 SAMPLED_EDGES = 100_000  # most edges whose trust is reported at the end
 NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows that are predicted together
+NUMBERS_AHEAD = 1 << 22  # of feature rows in batches that are prepared ahead, unless one batch has more
 
 Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
 
@@ -107,14 +104,14 @@ class RowScores:
         return self[:].astype(dtype) if dtype else self[:]
 
 
-class StreamedTraining(BilevelTraining):
+class StreamedTraining(PairTraining):
     """Algorithm 1 in a stream over the edges; see the table above for what differs.
 
     An epoch takes the next ``train.max_batches`` batches, or the rest of a pass over all pairs if that is 0. In the
     first ``train.warmup_epochs`` epochs every edge is used.
 
     Processes started by torchrun read the same stream of edges and share the pairs of every batch, so that a position
-    is valid for any number of processes. Each process computes the sketches on its own.
+    is valid for any number of processes. One process per machine computes the sketches for all of them.
 
     Args:
         graph: the problem, on disk or in memory.
@@ -148,12 +145,9 @@ class StreamedTraining(BilevelTraining):
                 f"streamed training has no sparsifier {self.settings.sparsifier.name}: use one of "
                 f"{', '.join(SPARSIFIERS)} (--sparsifier), or more memory (--train.memory)"
             )
-        self.device = usable_device(self.settings.train.device)
-        self.mixed = is_mixed(self.settings.train.mixed_precision, self.device)
-        self.plain = self.mixed or self.device.type != "cpu"
+        self._choose_device()
         self.phase = "sketch"
         self.position = Position()
-        self.class_weight = None
         self.sketches: Sketches | None = None
         self.trust: StreamedTrust | None = None
         self.teacher: Teacher | None = None
@@ -166,25 +160,13 @@ class StreamedTraining(BilevelTraining):
         if graph.setting != "transductive" and len(graph.test):
             self.hidden = np.zeros(graph.num_nodes, dtype=bool)
             self.hidden[graph.test] = True
-        self.table = FeatureTable(graph.features, config.train.normalize, self.device if self.plain else None)
-        self.scaling = self.table.scaling
-        self.labels = training_labels(graph)
-        self.batches = EdgeBatches(
-            self.table,
-            self.labels,
-            config.train.batch_size,
-            config.objective.negatives,
-            config.train.max_batches,
-            self.processes,
-        )
+        width = graph.num_features
+        self.center_nodes = min(CENTER_NODES, max(512, NUMBERS_AT_A_TIME // width))
+        self.ahead = min(AHEAD, max(1, NUMBERS_AHEAD // (3 * config.train.batch_size * width)))
         self.stream = EdgeStream(graph.edges, config.train.batch_size, config.train.seed, hidden=self.hidden)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
-            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.own_rng, self.plain)
-        self.model.to(self.device)
-        self.shared = SharedModel(self.model, self.processes)
-        self.averaged = AveragedModel(self.model, config.train.average)
-        self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
+            self._build_classifier(graph)
         self._choose_judged()
 
     def _choose_judged(self) -> None:
@@ -223,7 +205,10 @@ class StreamedTraining(BilevelTraining):
         if self.sketches is not None:
             return
         seed = self.settings.train.seed
-        self.sketches = Sketches.of(self.graph.features, self.graph.edges, seed, hidden=self.hidden)
+        made = self.processes.shared_arrays(
+            lambda: vars(Sketches.of(self.graph.features, self.graph.edges, seed, hidden=self.hidden))
+        )
+        self.sketches = Sketches(**made)
         if self.settings.sparsifier.name == "evidence":
             self.trust = StreamedTrust.fitted(self.sketches, self.sampled_edges(seed), self.dense_rows, seed)
         self.class_weight = self._degree_class_weight()
@@ -256,7 +241,7 @@ class StreamedTraining(BilevelTraining):
         most = self.settings.train.max_batches
         drawn = islice(self.stream.endless(self.position), most) if most else self.stream.batches(self.position)
         made = (self.made_batch(pairs, sparsify) for pairs in drawn)
-        return prefetched(batch for batch in made if batch is not None)
+        return prefetched((batch for batch in made if batch is not None), self.ahead)
 
     def made_batch(self, drawn: PairBatch, sparsify: bool) -> StreamedBatch | None:
         """Return a batch with its feature rows, without pairs dropped by the evidence; None if fewer than two stay."""
@@ -266,9 +251,9 @@ class StreamedTraining(BilevelTraining):
         if sparsify and self.trust is not None:
             rows = batch.rows
             assert isinstance(rows, Tensor)
-            first, second = (rows[end].cpu().numpy() for end in (batch.source, batch.target))
+            places = torch.stack([batch.source, batch.target]).cpu().numpy()
             draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
-            kept = np.flatnonzero(draws < self.trust.keep(ends, first, second))
+            kept = np.flatnonzero(draws < self.trust.keep(ends, rows.cpu().numpy(), places))
             if len(kept) < 2 and self.processes.count == 1:
                 return None
             kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step

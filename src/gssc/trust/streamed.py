@@ -20,12 +20,13 @@ from gssc.trust.logistic import fit_logistic, log_odds
 from gssc.trust.sketch import WIDTH, folding, unit_rows
 
 SKETCH_WIDTH = 32
-ROWS_SAMPLED = 10_000  # for computing the directions of the sketches
-EDGES_AT_A_TIME = 1 << 16
-NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows
-PAIRS_AT_A_TIME = 1024
+ROWS_SAMPLED, NUMBERS_SAMPLED = 10_000, 1 << 20  # at most, for computing the directions of the sketches
+EDGES_AT_A_TIME = 1 << 14  # the sketches of their ends stay in the second-level cache
+NUMBERS_AT_A_TIME = 1 << 18  # size of a block of feature rows, for the same reason
+PAIRS_AT_A_TIME = 256  # whose rows are read together
 FITTED = 20_000  # edges, and as many random pairs, for fitting the weights of the evidence
-RELEASE_EVERY = 1 << 26  # bytes read from a mapped file after which its pages are released
+RELEASE_EVERY = 1 << 24  # bytes read from a mapped file after which its pages are released
+EDGES_BETWEEN_RELEASES = 1 << 21
 
 
 class Sketches:
@@ -88,20 +89,21 @@ def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, in
     count, columns = features.shape
     fold = None if columns <= WIDTH else folding(columns, WIDTH, seed)
     rng = np.random.default_rng([seed, 11])
-    sampled = min(count, ROWS_SAMPLED, max(1000, NUMBERS_AT_A_TIME // columns))
+    sampled = min(count, ROWS_SAMPLED, max(1000, NUMBERS_SAMPLED // columns))
     sample = np.sort(rng.choice(count, sampled, replace=False))
 
     def short(rows: Any) -> np.ndarray:
         unit = unit_rows(rows)
         return np.asarray(unit if fold is None else unit @ fold, dtype=np.float32)
 
-    rows = short(features[sample])
+    step = max(64, NUMBERS_AT_A_TIME // columns)
+    rows = np.concatenate([short(features[sample[start : start + step]]) for start in range(0, sampled, step)])
     middle = rows.mean(axis=0)
     rows -= middle
     _, directions = np.linalg.eigh((rows.T @ rows).astype(np.float64))
     directions = directions[:, ::-1][:, :width].astype(np.float32)
     sketch = np.empty((count, directions.shape[1]), dtype=np.float16)
-    read, step = 0, max(64, NUMBERS_AT_A_TIME // columns)
+    read = 0
     for start in range(0, count, step):
         block = features[start : start + step]
         sketch[start : start + step] = (short(block) - middle) @ directions
@@ -130,12 +132,12 @@ def _mean_around(
         if hidden is not None:
             block = block[:, ~hidden[block].any(axis=0)]
         first, second = torch.from_numpy(block)
-        sums.index_add_(0, first, values[second].float())
-        sums.index_add_(0, second, values[first].float())
+        sums.index_add_(0, first, values.index_select(0, second).float())
+        sums.index_add_(0, second, values.index_select(0, first).float())
         if count:
             ones = torch.ones(len(first), dtype=torch.int32)
             counts.index_add_(0, first, ones).index_add_(0, second, ones)
-        if start % (64 * EDGES_AT_A_TIME) == 0:
+        if start % EDGES_BETWEEN_RELEASES == 0:
             release_pages(edges)
         tell("edges", min(total, start + EDGES_AT_A_TIME))
     release_pages(edges)
@@ -198,17 +200,30 @@ class StreamedTrust:
         found = []
         for start in range(0, pairs.shape[1], PAIRS_AT_A_TIME):
             part = pairs[:, start : start + PAIRS_AT_A_TIME]
-            found.append(self.measure(part, *_unit_rows_of(part, rows), are_edges))
+            nodes, place = np.unique(part, return_inverse=True)  # every row is read once, in the order of the file
+            found.append(self.measure(part, rows(nodes), place.reshape(part.shape), are_edges))
         return np.concatenate(found)
 
-    def measure(self, pairs: np.ndarray, first: np.ndarray, second: np.ndarray, are_edges: bool) -> np.ndarray:
-        """Return the measures of pairs [2, P] with unit feature rows [P, d] of their ends, [P, 2]."""
-        products = np.einsum("ij,ij->i", first, second)
-        return np.stack([products, self.sketches.around_cosine(pairs, are_edges)], axis=1).astype(np.float64)
+    def measure(self, pairs: np.ndarray, rows: np.ndarray, ends: np.ndarray, are_edges: bool) -> np.ndarray:
+        """Return the measures of pairs, [P, 2].
 
-    def keep(self, edges: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Return the probability that each edge [2, P] is not a random pair, from the rows [P, d] of its ends, [P]."""
-        return self._keep(self.measure(edges, unit_rows(first), unit_rows(second), are_edges=True))
+        Args:
+            pairs: node numbers of both ends, [2, P].
+            rows: feature rows of the nodes involved, [U, d].
+            ends: positions of both ends in ``rows``, [2, P].
+            are_edges: whether each end counts among the neighbours of the other.
+        """
+        cosines = np.empty(pairs.shape[1], dtype=np.float32)
+        step = max(16, NUMBERS_AT_A_TIME // rows.shape[1])
+        for start in range(0, len(cosines), step):
+            part = slice(start, start + step)
+            first, second = (unit_rows(rows[end[part]]) for end in ends)
+            cosines[part] = np.einsum("ij,ij->i", first, second)
+        return np.stack([cosines, self.sketches.around_cosine(pairs, are_edges)], axis=1).astype(np.float64)
+
+    def keep(self, edges: np.ndarray, rows: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return the probability that each edge [2, P] is not a random pair, [P]; arguments as in :meth:`measure`."""
+        return self._keep(self.measure(edges, rows, ends, are_edges=True))
 
     def keep_of(self, edges: np.ndarray, rows: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Return the keep probability of each edge [2, P], [P], reading the feature rows of its ends."""
@@ -217,10 +232,3 @@ class StreamedTrust:
     def _keep(self, measured: np.ndarray) -> np.ndarray:
         odds = log_odds((measured - self.middle) / self.scale, self.weights)
         return np.clip(1 - self.noise_share * np.exp(np.clip(-odds, -50, 50)), LEAST, 1).astype(np.float32)
-
-
-def _unit_rows_of(pairs: np.ndarray, rows: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return unit feature rows of both ends; every node is read once, in the order of the file."""
-    nodes, place = np.unique(pairs, return_inverse=True)
-    unit, place = unit_rows(rows(nodes)), place.reshape(pairs.shape)
-    return unit[place[0]], unit[place[1]]
