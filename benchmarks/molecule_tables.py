@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--paper", type=Path)
     parser.add_argument("--into", type=Path)
     given = parser.parse_args()
-    rows = latest([row for path in given.stores for row in Store(path).rows() if row["status"] == "done"])
+    rows = latest([row for path in given.stores for row in Store(path).runs() if row["status"] == "done"])
     parts = []
     for dataset in sorted({row["dataset"] for row in rows}):
         if DATASETS[dataset.partition(":")[0]].level == "graph":
