@@ -355,7 +355,9 @@ class LearnerTraining(Training):
         settings = StudentSettings(**weights["settings"])
         self.kept_student = Student(self.seen.num_features, self.seen.num_classes, settings)
         self.kept_student.load_state_dict(weights["model"])
-        self.choices["student"] = f"{self.best.name}, by held-out {'rows' if self.jury.cross_validates else 'labels'}"
+        self.choices["student"] = (
+            f"{self.best.name}, best on held-out {'rows' if self.jury.cross_validates else 'labels'}"
+        )
 
     def outcome(self) -> Outcome:
         """Scores of every node by the kept student."""
