@@ -1,6 +1,6 @@
 """Cross-validation over scaffolds of training and validation molecules; test molecules are never used.
 
-python benchmarks/molecule_cv.py bbbp gssc "gssc pooling=mean" "gssc dropout=0.5 train.patience=99"
+python benchmarks/molecule_cv.py bbbp gssc "gssc pooling=mean" "gssc train.select=validation train.patience=99"
 
 Molecules of scaffolds with at most three members, like those in the test fold of a scaffold split, are divided into
 four folds by whole scaffolds. Each fold in turn is held out, the next one selects the epoch, and the rest, with all
