@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gssc.data.disk import RowFile
 from gssc.data.scaling import Scaling
 from gssc.deploy.forward import row_factors
 
@@ -118,7 +119,7 @@ class FeatureTable:
         if sp.issparse(features):
             features = self._scaled(features.tocsr()).astype(np.float32)
         elif isinstance(features, np.memmap):
-            self.scale_on_read = True
+            self.scale_on_read, self.file = True, RowFile(features)
         else:
             features = self._scaled(features)
         self.features = features
@@ -136,7 +137,7 @@ class FeatureTable:
         rows = np.empty((len(nodes), self.shape[1]), dtype=np.float32)
         for start in range(0, len(nodes), ROWS_SCALED):
             part = slice(start, start + ROWS_SCALED)
-            rows[part] = self._scaled(np.asarray(self.features[nodes[part]], dtype=np.float32))
+            rows[part] = self._scaled(np.asarray(self.file[nodes[part]], dtype=np.float32))
         return rows
 
     @property

@@ -16,9 +16,12 @@ checked on request only, because that reads every file.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import mmap
+import os
+import weakref
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -174,6 +177,38 @@ def recorded_digest(array: Any) -> str | None:
         return None
     entry = describe(path.parent)["files"].get(path.name, {})
     return entry["sha256"] if list(array.shape) == entry.get("shape") else None
+
+
+class RowFile:
+    """Scattered rows of a memory-mapped array, ``rows[nodes]``, read from its file.
+
+    Reading a row takes the same time however large the file is, and maps no page. Through the map, every scattered
+    row is a page fault that maps 64 KB, which have to be released again. Rows of other arrays are indexed as usual.
+
+    Args:
+        array: [N, d].
+    """
+
+    def __init__(self, array: Any):
+        self.array, self.handle = array, -1
+        mapped = isinstance(getattr(array, "base", None), mmap.mmap) and hasattr(array, "filename")
+        if mapped and array.flags.c_contiguous and hasattr(os, "preadv"):
+            with contextlib.suppress(OSError):  # the file may be gone, but not its map
+                self.handle = os.open(array.filename, os.O_RDONLY)
+                weakref.finalize(self, os.close, self.handle)
+
+    def __getitem__(self, nodes: np.ndarray) -> np.ndarray:
+        if self.handle < 0 or not len(nodes):
+            return np.asarray(self.array[nodes])
+        rows = np.empty((len(nodes), self.array.shape[1]), dtype=self.array.dtype)
+        size, bytes_of_rows = rows.strides[0], rows.reshape(-1).view(np.uint8).data
+        begins = [0, *(np.flatnonzero(np.diff(nodes) != 1) + 1).tolist(), len(nodes)]  # of runs of consecutive rows
+        places = (self.array.offset + nodes[begins[:-1]].astype(np.int64) * size).tolist()
+        for begin, end, place in zip(begins, begins[1:], places, strict=False):
+            part = bytes_of_rows[begin * size : end * size]
+            if os.preadv(self.handle, [part], place) != len(part):
+                raise GsscError(f"{self.array.filename} was cut short while it was read; build the graph again")
+        return rows
 
 
 def release_pages(*arrays: Any) -> None:

@@ -262,7 +262,6 @@ class StreamedTraining(PairTraining):
             nodes, place = np.unique(found.ends, return_inverse=True)
             soft = torch.from_numpy(self.teacher(nodes)).float().to(self.device)
             found.soft = soft[torch.from_numpy(place.reshape(found.ends.shape))]
-        release_pages(self.graph.features)
         return found
 
     def sampled_edges(self, seed: int) -> np.ndarray:
@@ -307,7 +306,6 @@ class StreamedTraining(PairTraining):
         found, step = [], max(256, NUMBERS_AT_A_TIME // self.graph.num_features)
         for start in range(0, len(nodes), step):
             found.append(model(self.table.rows(nodes[start : start + step])).cpu())
-            release_pages(self.graph.features)
         return torch.cat(found) if found else torch.empty(0, self.task.width)
 
     def components(self) -> dict[str, Any]:
