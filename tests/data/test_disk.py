@@ -284,7 +284,7 @@ def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_rows_are_read_from_the_file_as_from_the_map(tmp_path: Path, dtype: str) -> None:
     folder = tmp_path / "big.graph"
-    build_graph(CsbmSource(nodes=150, num_edges=300, features=7, val=5, test=5), folder, dtype=dtype)
+    build_graph(CsbmStream(nodes=150, num_edges=300, features=7, val=5, test=5), folder, dtype=dtype)
     mapped = open_graph(folder).features
     rows = RowFile(mapped)
     assert rows.handle >= 0
