@@ -25,7 +25,7 @@ from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_tempera
 from gssc.config import parse_config
 from gssc.metrics import accuracy, log_loss
 from gssc.recipes import recipe
-from gssc.run_graph import load_graph
+from gssc.run_graph import named_graph
 from gssc.settings import read_settings
 
 DATASETS = ("cora", "citeseer", "coauthor-cs")
@@ -45,7 +45,7 @@ def trained(dataset: str, seed: int, folder: Path) -> None:
 
 def measure(folder: Path) -> dict[str, float]:
     """Return the temperature fitted on validation nodes of a run, and test metrics before and after it."""
-    graph = load_graph(parse_config(read_settings(folder / "config.yaml")).data)
+    graph = named_graph(parse_config(read_settings(folder / "config.yaml")).data)
     logits = DeployedModel.load(folder).logits(graph.features).astype(np.float64)
     temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
     test, labels = logits[graph.test], graph.labels[graph.test]

@@ -94,7 +94,7 @@ def main() -> None:
     """Write every table whose runs are in the store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=Path("results.sqlite"))
-    rows = Store(parser.parse_args().store).rows()
+    rows = Store(parser.parse_args().store).runs()
     baselines, settings = ROOT / "results" / "baselines.md", ROOT / "results" / "settings.md"
     transductive = ("transductive",)
     for name, datasets in (

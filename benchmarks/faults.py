@@ -133,7 +133,7 @@ def scores_of_rows(folder: Path) -> list:
 
 def store_rows(folder: Path) -> list:
     """Return the rows of a sweep."""
-    return Store(folder / "store.sqlite").rows()
+    return Store(folder / "store.sqlite").runs()
 
 
 def works(inputs: Path) -> list[Work]:

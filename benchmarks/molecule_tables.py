@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--paper", type=Path)
     parser.add_argument("--into", type=Path)
     given = parser.parse_args()
-    rows = latest([row for path in given.stores for row in Store(path).rows() if row["status"] == "done"])
+    rows = latest([row for path in given.stores for row in Store(path).runs() if row["status"] == "done"])
     parts = []
     found = {row["dataset"] for row in rows if DATASETS[row["dataset"].partition(":")[0]].level == "graph"}
     for dataset in [*(name for name in SETS if name in found), *sorted(found - set(SETS))]:

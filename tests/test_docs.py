@@ -38,9 +38,10 @@ COMMENT = re.compile(r"<!-- (?P<kind>skip|data|file|server)(?:: (?P<value>.+?))?
 # Names of files that look like settings.
 FILES_NOT_SETTINGS = {"model.json", "model.safetensors", "model.onnx", "train.npy"}
 SHELL = ("console", "bash", "sh", "shell")
-# What a block may hold that is not run: installing, hours of training, a server, and files that only its reader has.
+# What a block may hold that is not run: installing, containers, hours of training, a server, and files that only its
+# reader has.
 NOT_RUN = re.compile(
-    r"make |pip |torchrun |\.venv/|"
+    r"make |pip |docker |torchrun |\.venv/|"
     r"gssc (train|bench) .*(cora|citeseer|my_graph|bbbp)|gssc serve |gssc predict runs/mine|"
     r"gssc (export|audit|plot) runs/cora|gssc data import --nodes nodes.csv "
 )

@@ -124,6 +124,14 @@ def require_regular(path: Path) -> int:
     return found.st_size
 
 
+def require_file(path: Path) -> None:
+    """Raise GsscError unless a path is a regular file: it may be missing, a folder, a pipe or a device."""
+    try:
+        require_regular(path)
+    except FileNotFoundError:
+        raise GsscError(f"{path} does not exist: check the path") from None
+
+
 def read_json(path: str | Path) -> dict[str, Any]:
     """Return the JSON object in a file; raises :class:`GsscError` for anything that cannot be written as JSON again.
 

@@ -95,7 +95,7 @@ class Result:
     def kept_because(self) -> str:
         """Why that epoch was kept."""
         student = self.choices.get("student")
-        return f"the student that held-out data favour ({student})" if student else self.training.best.reason()
+        return f"student {student}" if student else self.training.best.reason()
 
     @property
     def scores(self) -> np.ndarray:

@@ -28,7 +28,7 @@ from gssc.errors import GsscError
 from gssc.files import atomic_write, json_number, keep_others_out, read_json, write_json
 from gssc.graph import Graph
 from gssc.result import Result, make_training
-from gssc.run_graph import fingerprint, load_graph
+from gssc.run_graph import fingerprint, named_graph
 from gssc.settings import read_settings
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
@@ -93,7 +93,7 @@ class Run:
     def _graph(self, given: Graph | None, data_root: str | None) -> Graph:
         data = self.config.data
         if given is None:
-            return load_graph(data, data_root)
+            return named_graph(data, data_root)
         if data.dataset is not None or data.graph is not None:
             raise GsscError("give the graph itself, or name it in the settings (data.dataset, data.graph): one of them")
         return given

@@ -14,7 +14,7 @@ from gssc.errors import GsscError
 from gssc.graph import Graph
 
 
-def load_graph(data: DataSettings, data_root: str | None = None) -> Graph:
+def named_graph(data: DataSettings, data_root: str | None = None) -> Graph:
     """Return the graph that the settings name."""
     if (data.dataset is None) == (data.graph is None):
         raise GsscError("name a dataset, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")

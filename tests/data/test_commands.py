@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +101,14 @@ def test_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(GsscError):
         import_graph(tmp_path / "n.csv", tmp_path / "absent.csv", tmp_path / "other.npz")
     assert not (tmp_path / "other.npz").exists()
+
+
+@pytest.mark.parametrize("command", ["data info", "train --graph", "data build", "data import --nodes"])
+@pytest.mark.parametrize("name", ["pipe.npz", "pipe.csv", "pipe.parquet"])
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path, capsys, command: str, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    out = [] if command == "data info" else ["--out", str(tmp_path / "out.npz")]
+    assert main([*command.split(), str(tmp_path / name), *out]) == 2
+    error = capsys.readouterr().err
+    assert len([line for line in error.splitlines() if line.startswith("error: ")]) == 1
+    assert "Traceback" not in error

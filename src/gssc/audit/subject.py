@@ -14,7 +14,7 @@ from gssc.config import parse_config
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
-from gssc.run_graph import load_graph
+from gssc.run_graph import named_graph
 from gssc.settings import read_settings
 from gssc.train.registry import gigabytes
 from gssc.trust.pairs import edge_numbers
@@ -74,7 +74,7 @@ def read_subject(run: str | Path, graph: str | Path | Graph | None = None, data_
         return _of_classifier(folder, model, given, where)
     config = parse_config(read_settings(folder / "config.yaml"))
     notes: list[str] = []
-    audited = in_memory(load_graph(config.data, data_root)) if given is None else given
+    audited = in_memory(named_graph(config.data, data_root)) if given is None else given
     names_nodes_alike = given is None or _same_nodes(audited, config.data, data_root)
     _check(audited, model, where)
     trust = None
@@ -121,7 +121,7 @@ def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, wher
 def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:
     """Return whether a graph's nodes are those of the run, number for number, going by their features."""
     try:
-        own = in_memory(load_graph(data, data_root))
+        own = in_memory(named_graph(data, data_root))
     except (GsscError, OSError):
         return False
     if own.features.shape != graph.features.shape or sp.issparse(own.features) != sp.issparse(graph.features):

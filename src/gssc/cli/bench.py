@@ -97,7 +97,7 @@ def run(args: Any) -> None:
     from rich.console import Console
 
     from gssc.cli.molecules import about_molecules, bench_molecules
-    from gssc.evaluate.export import WRITERS, export_rows
+    from gssc.evaluate.export import WRITERS, export_runs
     from gssc.evaluate.store import Store
     from gssc.files import check_output
 
@@ -113,14 +113,14 @@ def run(args: Any) -> None:
             f"name --models and --datasets to run, or an existing store to show; {options.store} does not exist"
         )
     runner = bench_molecules if about_molecules(options.datasets) else run_sweep
-    rows = runner(options, store) if ran else store.rows()
-    show_table(rows, options.against)
+    runs = runner(options, store) if ran else store.runs()
+    show_table(runs, options.against)
     if export:
-        what = export_rows(export, rows, options.against)
+        what = export_runs(export, runs, options.against)
         Console(markup=False, highlight=False).print(f"{what} written to {export}", soft_wrap=True)
-    failed = sum(row["status"] == "failed" for row in rows)
+    failed = sum(row["status"] == "failed" for row in runs)
     if ran and failed:
-        raise GsscError(f"{failed} of {len(rows)} runs failed; add --retry to run them again")
+        raise GsscError(f"{failed} of {len(runs)} runs failed; add --retry to run them again")
 
 
 def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
     )
     with SweepBar(sweep) as bar:
         sweep.run(bar)
-    return list(store.rows(sweep.keys))
+    return list(store.runs(sweep.keys))
 
 
 def executor_of(options: Any) -> Executor:
@@ -263,14 +263,14 @@ class SweepBar:
             self.console.print(f"{self.done} of {self.total} done{failed}{left}", highlight=False)
 
 
-def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
+def show_table(runs: list[dict[str, Any]], against: str | None) -> None:
     """Show means over seeds, one method per row."""
     from rich.console import Console
     from rich.table import Table
 
     from gssc.evaluate.summary import result_table
 
-    found = result_table(rows, against)
+    found = result_table(runs, against)
     if not found.scores:
         return
     table = Table()

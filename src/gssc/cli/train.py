@@ -151,13 +151,13 @@ def run(args: Any) -> None:
 def _train_along(args: Any, processes: Processes) -> None:
     """Train along with the first process, which alone reads and writes the run folder."""
     from gssc.result import make_training
-    from gssc.run_graph import load_graph
+    from gssc.run_graph import named_graph
 
     shared: Any = processes.from_first(lambda: None)
     config, state = shared
     if state is None:  # the run is finished
         return
-    training = make_training(load_graph(config.data, args.get("data_root")), config)
+    training = make_training(named_graph(config.data, args.get("data_root")), config)
     training.load_state_dict(state)
     for _ in training.epochs():
         pass

@@ -10,6 +10,7 @@ import numpy as np
 
 from gssc.data.entry import Dataset, File, FilePaths
 from gssc.errors import GsscError
+from gssc.files import require_file
 from gssc.names import nearest
 from gssc.text_tables import records_of
 
@@ -60,8 +61,7 @@ def read_smiles_table(
 
 def open_table(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Return the header of a table and an iterator over its other lines, each with its line number."""
-    if not path.is_file():
-        raise GsscError(f"{path} does not exist: check the path")
+    require_file(path)
     lines = records_of(path)
     first = next(lines, None)
     if first is None:

@@ -22,7 +22,7 @@ from gssc.data import graph_stream
 from gssc.data.arrays import as_text, read_npy_header
 from gssc.data.labels import clean_index, clean_labels, mask_of_numbers
 from gssc.errors import GsscError
-from gssc.files import atomic_write
+from gssc.files import atomic_write, require_file
 from gssc.graph import Graph
 
 _PARTS = ("train", "val", "test")
@@ -46,8 +46,7 @@ def read_arrays(path: str | PathLike[str], wanted: set[str] | None = None) -> di
     path = Path(path)
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the .npz file in it")
-    if not path.is_file():
-        raise GsscError(f"{path} does not exist: check the path")
+    require_file(path)
     if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
         raise GsscError(f"{path} is a table, not a graph: build a graph from tables with gssc data import")
     try:
@@ -149,6 +148,7 @@ class NpzStream:
 
     def __init__(self, path: Path):
         self.path, self.name = path, path.stem
+        require_file(path)
         if not zipfile.is_zipfile(path):
             raise GsscError(f"{path} cannot be read as .npz, it may be damaged or cut short: write or fetch it again")
         with zipfile.ZipFile(path) as archive:

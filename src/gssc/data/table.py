@@ -19,6 +19,7 @@ from gssc.data.arrays import as_text
 from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 from gssc.extras import require
+from gssc.files import require_file
 from gssc.names import nearest
 from gssc.text_tables import (
     PARQUET_ENDINGS,
@@ -175,8 +176,7 @@ def _kind(path: Path) -> str:
     """Return the ending of a table's name. Raises GsscError if it is no table."""
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the table in it")
-    if not path.is_file():
-        raise GsscError(f"{path} does not exist: check the path")
+    require_file(path)
     kind = ending(path)
     if kind not in (*PARQUET_ENDINGS, *TEXT_ENDINGS):
         raise GsscError(f"{path}: unknown file extension {kind!r}: use .csv, .tsv or .parquet")

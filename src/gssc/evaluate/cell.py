@@ -21,7 +21,7 @@ from gssc.names import nearest
 from gssc.recipes import config_for
 from gssc.settings import Settings
 from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
-from gssc.train.pairing import training_way
+from gssc.train.registry import training_way
 
 if TYPE_CHECKING:
     from gssc.result import Result

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from gssc.config import parse_config
 from gssc.data.entry import Dataset
 from gssc.data.fetch import fetch
 from gssc.data.registry import find_dataset, load_dataset
@@ -16,6 +17,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
 from gssc.files import sha256
 from gssc.graph import Graph
+from gssc.run_graph import named_graph
 
 DRAWN = r"(per-class|ratio):"
 
@@ -143,11 +145,8 @@ class OwnGraph:
 
     def load(self, setting: str) -> Graph:
         """Read it."""
-        from gssc.config import parse_config
-        from gssc.run_graph import load_graph
-
         data = {"graph": self.path, "split": self.drawn_split or None, "split_seed": self.seed, "setting": setting}
-        return load_graph(parse_config({"data": data}).data).with_(name=self.name)
+        return named_graph(parse_config({"data": data}).data).with_(name=self.name)
 
 
 @lru_cache

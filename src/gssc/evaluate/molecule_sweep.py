@@ -119,7 +119,7 @@ def sweep(
         if again or status is None or (status[0] == "failed" and retry):
             started(cell)
             store.put(_row(cell, identity, key))
-        yield from store.rows([key])
+        yield from store.runs([key])
 
 
 def _row(cell: MoleculeCell, identity: dict[str, Any], key: str) -> dict[str, Any]:

@@ -84,10 +84,10 @@ class ResultTable:
             yield method, line
 
 
-def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> ResultTable:
-    """Return the finished runs among these rows as a table."""
+def result_table(runs: Sequence[dict[str, Any]], against: str | None = None) -> ResultTable:
+    """Return the finished ones of these runs as a table."""
     scores: dict[str, dict[str, Scores]] = {}
-    finished = sorted(latest([row for row in rows if row["status"] == "done"]), key=_place)
+    finished = sorted(latest([row for row in runs if row["status"] == "done"]), key=_place)
     with_sparsifier = {row["sparsifier"] for row in finished} != {"none"}
     for row in finished:
         cells = scores.setdefault(method_name(row, with_sparsifier), {})
@@ -102,9 +102,9 @@ def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> 
     return ResultTable({method: scores[method] for method in order}, against, " or ".join(metrics) or "accuracy")
 
 
-def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def latest(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of several runs of one cell, by older and newer code or settings, the one that finished last."""
-    in_time = sorted(rows, key=lambda row: row["finished_at"])
+    in_time = sorted(runs, key=lambda row: row["finished_at"])
     cell = [field.name for field in fields(Cell) if field.name in COLUMNS]
     return list({tuple(row[name] for name in cell): row for row in in_time}.values())
 

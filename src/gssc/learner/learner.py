@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -17,10 +17,10 @@ from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import FEW, Faculty
-from gssc.learner.jury import MANY, TINY, Jury
+from gssc.learner.jury import MANY, TINY, Jury, balanced_weights
 from gssc.learner.pool import Pool
 from gssc.learner.settings import Config
-from gssc.learner.student import StudentTraining
+from gssc.learner.student import StudentTraining, student_variants
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
@@ -28,8 +28,6 @@ from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
 from gssc.trust.edges import edge_trust, everything_kept, weighed
 
-SMALL = 2000  # rows that need fewer steps
-NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
@@ -81,13 +79,14 @@ class LearnerTraining(Training):
         self.scaling_name = ""
         self.choices: dict[str, str] = {}  # what was decided, and why
         self.unseen = graph.setting != "transductive"
-        weights = self._balanced() if class_weight is None else class_weight
+        if class_weight is None and config.train.class_weight == "balanced":
+            class_weight = balanced_weights(seen.labels[seen.train], seen.num_classes)
         self.jury = Jury(
             known_labels(seen),
             seen.train,
             seen.val,
             seen.num_classes,
-            weights,
+            class_weight,
             None if node_weight is None else node_weight[self.seen_nodes],
             np.random.default_rng([seed, 1]),
         )
@@ -112,12 +111,6 @@ class LearnerTraining(Training):
     @corrects.setter
     def corrects(self, value: bool) -> None:
         self.jury.corrects = value
-
-    def _balanced(self) -> np.ndarray | None:
-        if self.config.train.class_weight == "none":
-            return None
-        counts = np.bincount(self.seen.labels[self.seen.train], minlength=self.seen.num_classes)
-        return np.where(counts > 0, counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1)), 0.0)
 
     # The algorithm ----------------------------------------------------------------------------------------------
 
@@ -254,22 +247,7 @@ class LearnerTraining(Training):
 
     def _variants(self) -> dict[str, StudentSettings]:
         """Return the settings of the students of a round by name; held-out labels choose among them."""
-        model, wide = self.config.model, self.seen.num_features > NARROW
-        steps = 200 if self.seen.num_nodes < SMALL else 300 if wide else 600
-        base = StudentSettings(
-            hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps
-        )
-        if wide:
-            return {
-                "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
-                "close": replace(base, dropout=0.0, weight_decay=0.0),
-            }
-        base = replace(base, weight_decay=1e-4)
-        return {
-            "plain": replace(base, batch_norm=False, dropout=0.1),
-            "batch norm": replace(base, dropout=0.2),
-            "close": replace(base, dropout=0.0, weight_decay=0.0),
-        }
+        return student_variants(self.config.model, self.seen.num_nodes, self.seen.num_features)
 
     def _make_student(self, settings: StudentSettings, nodes: np.ndarray) -> StudentTraining:
         assert self.teacher is not None
@@ -377,7 +355,9 @@ class LearnerTraining(Training):
         settings = StudentSettings(**weights["settings"])
         self.kept_student = Student(self.seen.num_features, self.seen.num_classes, settings)
         self.kept_student.load_state_dict(weights["model"])
-        self.choices["student"] = f"{self.best.name}, by held-out {'rows' if self.jury.cross_validates else 'labels'}"
+        self.choices["student"] = (
+            f"{self.best.name}, best on held-out {'rows' if self.jury.cross_validates else 'labels'}"
+        )
 
     def outcome(self) -> Outcome:
         """Scores of every node by the kept student."""

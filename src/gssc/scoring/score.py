@@ -111,7 +111,8 @@ def input_files(source: Path, out: Path) -> list[tuple[str, Path]]:
             raise GsscError(f"cannot score {source}: its name must end in one of {', '.join(known)} (text also .gz)")
         return [(source.name, source)]
     if not source.is_dir():
-        raise GsscError(f"cannot read {source}: there is no such file or folder")
+        kind = "it is a pipe or a device" if source.exists() else "there is no such file or folder"
+        raise GsscError(f"cannot read {source}: {kind}")
     if out.absolute().is_relative_to(source.absolute()):
         raise GsscError(f"{out} lies in {source}: scores would become input; choose a folder elsewhere")
     found = []

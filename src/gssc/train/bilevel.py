@@ -31,8 +31,8 @@ from gssc.train.batches import EdgeBatch
 from gssc.train.checkpoint import State
 from gssc.train.consensus import Consensus
 from gssc.train.optimize import adam, descend, falling
-from gssc.train.pairing import training_way
 from gssc.train.process import computing
+from gssc.train.registry import training_way
 from gssc.train.theta import PairTraining
 from gssc.train.training import Judge, Outcome, Step, Training
 

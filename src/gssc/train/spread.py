@@ -18,8 +18,8 @@ from gssc.graph import Graph
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train.checkpoint import State
-from gssc.train.pairing import training_way
 from gssc.train.process import computing
+from gssc.train.registry import training_way
 from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, scored, training_labels
 
 

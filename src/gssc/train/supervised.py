@@ -22,8 +22,8 @@ from gssc.sparsify.registry import sparsifier_class
 from gssc.train import losses
 from gssc.train.checkpoint import State, module_state
 from gssc.train.optimize import adam, descend
-from gssc.train.pairing import training_way
 from gssc.train.process import computing
+from gssc.train.registry import training_way
 from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, deployed_mlp, scored
 
 
