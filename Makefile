@@ -13,7 +13,7 @@ BENCHMARKS ?= epoch predict latency message_passing sweep
 
 # What `make lowest` runs: what a light install can do, without torch.
 LOWEST_TESTS ?= tests/serve tests/deploy/test_rows.py tests/deploy/test_forward.py tests/cli/test_predict.py \
-    tests/test_files.py tests/test_text_tables.py
+    tests/test_files.py tests/test_text_tables.py tests/scoring/test_score.py
 
 .PHONY: install demo test test-all lint format bench docs lowest clean
 .DEFAULT_GOAL := install

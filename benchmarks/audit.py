@@ -3,8 +3,8 @@
     python benchmarks/audit.py --store runs/audit/store.jsonl --seeds 3 --jobs 2 --out results/audit.md
     python benchmarks/audit.py --store runs/audit/store.jsonl --report --out results/audit.md    # run nothing
 
-For each data set, kind of noise and seed, noise is added to the clean graph, GSSC is trained on the noisy graph with
-the recipe of the data set, and that run is audited. The rivals for labels, trained on the same noisy graph with the
+For each dataset, kind of noise and seed, noise is added to the clean graph, GSSC is trained on the noisy graph with
+the recipe of the dataset, and that run is audited. The rivals for labels, trained on the same noisy graph with the
 same seed, are the loss of each training label under an MLP and under a GCN. The rival for edges is the cosine of the
 two feature rows, which is also part of the audit's evidence. Each finished cell is one line of the store, and each
 training is a run folder next to it, so that the benchmark can be stopped and restarted at any time. Needs the real data
@@ -164,7 +164,7 @@ def run_missing(cells: list[Cell], store: Path, runs: Path, jobs: int) -> None:
 
 
 def tables(found: dict[Cell, dict[str, Merit]]) -> list[str]:
-    """Return tables of AUROC and precision of every score, one row per data set and kind of noise."""
+    """Return tables of AUROC and precision of every score, one row per dataset and kind of noise."""
     lines = []
     for on, what in (("structure", "Edges"), ("label", "Labels")):
         rows = {name: [] for cell in found if cell.on == on for name in [(cell.dataset, cell.noise)]}
@@ -175,7 +175,7 @@ def tables(found: dict[Cell, dict[str, Merit]]) -> list[str]:
             continue
         scores = list(dict.fromkeys(name for merits in rows.values() for one in merits for name in one))
         for measure_name, title in (("auroc", "AUROC"), ("precision", "precision at the injected count")):
-            heads = ["data set", "noise", "seeds", *(name.replace("_", " ") for name in scores)]
+            heads = ["dataset", "noise", "seeds", *(name.replace("_", " ") for name in scores)]
             lines += ["", f"{what}, {title}:", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
             for dataset, noise in sorted(rows, key=lambda row: (DATASETS.index(row[0]), noise_order(row[1]))):
                 merits = rows[dataset, noise]
@@ -218,7 +218,7 @@ def main() -> None:
     options = parser.parse_args()
 
     options.store.parent.mkdir(parents=True, exist_ok=True)
-    # Seed by seed, so that a benchmark cut short has all data sets of the first seeds.
+    # Seed by seed, so that a benchmark cut short has all datasets of the first seeds.
     cells = [
         Cell(dataset, noise, seed)
         for seed in range(options.seeds)

@@ -2,7 +2,7 @@
 
     python benchmarks/calibration.py --out results/calibration.md
 
-Trains the shipped recipe of each data set, with one run folder RUNS/NAME-SEED per seed. The benchmark can be stopped
+Trains the shipped recipe of each dataset, with one run folder RUNS/NAME-SEED per seed. The benchmark can be stopped
 and restarted at any time: finished runs are not repeated. Predictions come from the deployed model of each run. Needs
 the real data (GSSC_DATA_ROOT, or a network).
 """
@@ -25,13 +25,13 @@ from gssc.calibration import PRIOR_ROWS, expected_calibration_error, fit_tempera
 from gssc.config import parse_config
 from gssc.metrics import accuracy, log_loss
 from gssc.recipes import recipe
-from gssc.run import load_graph
+from gssc.run_graph import named_graph
 from gssc.settings import read_settings
 
 DATASETS = ("cora", "citeseer", "coauthor-cs")
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = (
-    "| data set | seed | test accuracy | temperature | error before | after | log-loss before | after |\n"
+    "| dataset | seed | test accuracy | temperature | error before | after | log-loss before | after |\n"
     "|---|---|---|---|---|---|---|---|"
 )
 
@@ -45,7 +45,7 @@ def trained(dataset: str, seed: int, folder: Path) -> None:
 
 def measure(folder: Path) -> dict[str, float]:
     """Return the temperature fitted on validation nodes of a run, and test metrics before and after it."""
-    graph = load_graph(parse_config(read_settings(folder / "config.yaml")).data)
+    graph = named_graph(parse_config(read_settings(folder / "config.yaml")).data)
     logits = DeployedModel.load(folder).logits(graph.features).astype(np.float64)
     temperature = fit_temperature(logits[graph.val], graph.labels[graph.val], PRIOR_ROWS)
     test, labels = logits[graph.test], graph.labels[graph.test]

@@ -70,7 +70,7 @@ def beside_published(rows: list[dict[str, Any]], datasets: list[str]) -> str:
 
 
 def wanted(rows: list[dict[str, Any]], datasets: list[str], settings: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the clean, full runs on these data sets in these settings, of the methods in the tables only."""
+    """Return the clean, full runs on these datasets in these settings, of the methods in the tables only."""
     return [
         row
         for row in rows
@@ -94,7 +94,7 @@ def main() -> None:
     """Write every table whose runs are in the store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=Path("results.sqlite"))
-    rows = Store(parser.parse_args().store).rows()
+    rows = Store(parser.parse_args().store).runs()
     baselines, settings = ROOT / "results" / "baselines.md", ROOT / "results" / "settings.md"
     transductive = ("transductive",)
     for name, datasets in (

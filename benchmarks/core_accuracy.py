@@ -23,7 +23,7 @@ from gssc.recipes import recipe_file
 
 DATASETS = ("cora", "citeseer", "coauthor-cs", "coauthor-physics", "actor")
 MARKERS = ("<!-- table -->", "<!-- end of table -->")
-COLUMNS = ("data set", "split", "test", "paper", "difference", "validation", "each seed", "epochs", "seconds", "kept")
+COLUMNS = ("dataset", "split", "test", "paper", "difference", "validation", "each seed", "epochs", "seconds", "kept")
 
 
 def line(dataset: str, runs: list[dict[str, Any]]) -> str:
@@ -54,7 +54,7 @@ def main() -> None:
     sweep = Sweep(made, Store(options.store), LocalProcesses(run_job, options.jobs), retry=True)
     with SweepBar(sweep) as bar:
         sweep.run(bar)
-    rows = [row for row in sweep.store.rows(sweep.keys) if row["status"] == "done"]
+    rows = [row for row in sweep.store.runs(sweep.keys) if row["status"] == "done"]
     lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     lines += [line(name, [row for row in rows if row["dataset"] == name]) for name in options.datasets]
     print("\n".join(lines))

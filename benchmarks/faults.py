@@ -39,7 +39,7 @@ from gssc import run as run_module
 from gssc.cli.main import main as gssc
 from gssc.data import load_dataset
 from gssc.data.build import build_graph
-from gssc.data.sources import GraphSource
+from gssc.data.graph_stream import InMemoryStream
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.evaluate.cell import cells
@@ -133,7 +133,7 @@ def scores_of_rows(folder: Path) -> list:
 
 def store_rows(folder: Path) -> list:
     """Return the rows of a sweep."""
-    return Store(folder / "store.sqlite").rows()
+    return Store(folder / "store.sqlite").runs()
 
 
 def works(inputs: Path) -> list[Work]:
@@ -153,7 +153,7 @@ def make_inputs(folder: Path) -> None:
     folder.mkdir(parents=True)
     graph = load_dataset("csbm", nodes=160, degree=6, signal=2.0, classes=3)
     graph.save(folder / "graph.npz")
-    build_graph(GraphSource(graph), folder / "disk.graph")
+    build_graph(InMemoryStream(graph), folder / "disk.graph")
     rng = np.random.default_rng(0)
     DeployedModel([(rng.standard_normal((2, 3)), np.zeros(2))], ["cat", "dog"]).save(folder / "model")
     (folder / "rows").mkdir()
@@ -329,7 +329,7 @@ def damaged_files(inputs: Path, rounds: int, seed: int, place: Path) -> Iterator
     """Yield the outcomes of damaging checkpoint, model, graphs and store."""
     from gssc.data.disk import check_digests, open_graph
     from gssc.graph import Graph
-    from gssc.run import fingerprint
+    from gssc.run_graph import fingerprint
     from gssc.train.checkpoint import load_checkpoint
 
     place.mkdir(parents=True)

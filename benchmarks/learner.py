@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("grounds", nargs="*")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--models", default="gssc,linear,gcn")
-    parser.add_argument("--data", help="only data sets of these names, separated by commas")
+    parser.add_argument("--data", help="only datasets of these names, separated by commas")
     parser.add_argument("--out", default="learner.jsonl")
     parser.add_argument("--table", nargs="+", help="files to show as a table, in place of running")
     args = parser.parse_args()

@@ -253,7 +253,7 @@ def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
     import torch
 
     from gssc.data.build import build_graph
-    from gssc.data.sources import CsbmSource
+    from gssc.data.synthetic import CsbmStream
     from gssc.graph import Graph
     from gssc.train.edge_stream import EdgeStream, Position
     from gssc.trust.streamed import Sketches
@@ -261,7 +261,7 @@ def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
     for edges in sizes:
         path = folder / f"passes-{edges}.graph"
-        source = CsbmSource(nodes=edges // 10, num_edges=edges, features=128, signal=4, val=100, test=100)
+        source = CsbmStream(nodes=edges // 10, num_edges=edges, features=128, signal=4, val=100, test=100)
         times = [time.process_time()]
         build_graph(source, path, overwrite=True)
         times.append(time.process_time())
@@ -341,12 +341,12 @@ def build_arxiv(path: Path) -> None:
     """Build ogbn-arxiv's citations, labels and split with 128 generated features: class mean plus noise."""
     from gssc.data import load_dataset
     from gssc.data.build import build_graph
-    from gssc.data.sources import GraphSource
+    from gssc.data.graph_stream import InMemoryStream
 
     graph = load_dataset("ogbn-arxiv", features="random:128")
     means = np.random.default_rng(1).standard_normal((graph.num_classes, 128)).astype(np.float32)
     means *= 4 / np.linalg.norm(means, axis=1, keepdims=True)
-    build_graph(GraphSource(graph.with_(features=graph.features + means[graph.labels])), path)
+    build_graph(InMemoryStream(graph.with_(features=graph.features + means[graph.labels])), path)
 
 
 def lines_of(out: Path) -> list[dict[str, Any]]:

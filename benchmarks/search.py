@@ -2,7 +2,7 @@
 
     python benchmarks/search.py actor:fixed --try model.dropout=0.3 --try "model.dropout=0.7 train.lr=0.005" --seeds 2
 
-The first line is the recipe of the data set (or the defaults) unchanged; each --try is one more line with those
+The first line is the recipe of the dataset (or the defaults) unchanged; each --try is one more line with those
 settings changed. Seeds begin at 100, so that none is among the seeds 0 to 9 used for reported results; of numbered
 splits, seed s uses split s modulo their number. Test labels are replaced by "unknown" before training. With --resplit,
 each seed also draws its own training nodes, as many per class as before, from those with a training or validation
@@ -90,7 +90,7 @@ def main() -> None:
     options = parser.parse_args()
     cell = Cell("str_contrast", "none", options.dataset)
     title = f"{options.dataset}, drawn splits" if options.resplit else options.dataset
-    base = recipe_settings(cell.source.name, cell.source.split)
+    base = recipe_settings(cell.data.name, cell.data.split)
     candidates = {
         text or "as it stands": parse_config(base, settings(options.base), settings(text))
         for text in ["", *options.tries]

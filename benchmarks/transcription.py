@@ -106,7 +106,7 @@ class Transcription:
     """
 
     def __init__(self, graph: Graph, config: ContrastConfig):
-        if graph.is_multilabel or graph.setting != "transductive":
+        if not graph.task.has_classes or graph.setting != "transductive":
             raise ValueError("the transcription supports only transductive graphs with one class per node")
         torch.set_num_threads(config.train.threads)
         torch.manual_seed(config.train.seed)

@@ -86,7 +86,7 @@ def of_labels(clean: Graph, noise: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print one JSON line per data set, noise and seed."""
+    """Print one JSON line per dataset, noise and seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="cora,citeseer,coauthor-cs")
     parser.add_argument("--seeds", type=int, default=2)

@@ -1,4 +1,4 @@
-"""Sphinx settings. Tables of settings, presets and data sets are made from the package, so they cannot go stale."""
+"""Sphinx settings. Tables of settings, presets and datasets are made from the package, so they cannot go stale."""
 
 from __future__ import annotations
 

@@ -48,7 +48,9 @@ def python(built: Path, tmp_path_factory) -> Path:
     assert run(sys.executable, "-m", "venv", place).returncode == 0
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
     (wheel,) = built.glob("*.whl")
-    fetched = run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", f"{wheel}[serve]")
+    # Versions are pinned, so that nothing is resolved; bytecode is left to first use.
+    install = [python, "-m", "pip", "install", "-q", "--no-compile", "--only-binary", ":all:", "--retries", "1"]
+    fetched = run(*install, "-c", ROOT / "constraints.txt", f"{wheel}[serve]")
     if fetched.returncode and re.search(r"Could not find a version|connection|Temporary failure", fetched.stderr):
         pytest.skip("no package index to install from")
     assert fetched.returncode == 0, fetched.stderr
@@ -87,12 +89,22 @@ def test_the_light_install_predicts_without_torch(python: Path, model: Path, tmp
     assert predicted[1:] == ["left", "right"]
     exported = run(python, "-m", "gssc", "export", model, "--format", "numpy", "--out", tmp_path / "exported")
     assert exported.returncode == 0, exported.stderr
+    assert "tolerance" in exported.stdout
+    streamed = subprocess.run(
+        [str(python), "-m", "gssc", "predict", str(model), "-", "-o", "-"],
+        env=CLEAN, input="l,r\n1,0\n", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert streamed.stdout.splitlines()[1].split(",")[1] == "left"
+    completion = run(python, "-m", "gssc", "completion", "bash")
+    assert completion.returncode == 0, completion.stderr
+    assert 'predict) options="--decimal' in completion.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
         (["train", "csbm"], "torch is not installed: pip install 'gssc[train]'"),
+        (["audit", "MODEL", "--out", "audit.html"], "torch is not installed: pip install 'gssc[train]'"),
         (["demo"], "torch is not installed: pip install 'gssc[train]'"),
         (["export", "MODEL", "--format", "onnx"], "onnx is not installed: pip install 'gssc[export]'"),
         (["export", "MODEL", "--format", "torch"], "torch is not installed: pip install 'gssc[train]'"),

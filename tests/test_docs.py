@@ -2,9 +2,9 @@
 
 Blocks of a page share a folder and a namespace and run in order. A comment right before a block changes that:
 
-    <!-- skip: reason -->   not run; for make, pip, real data sets and your own files only
+    <!-- skip: reason -->   not run; for make, pip, real datasets and your own files only
     <!-- server -->         sent to a running server by tests/serve/test_page_of_docs.py
-    <!-- data: cora -->     run on its own, where GSSC_DATA_ROOT has this data set
+    <!-- data: cora -->     run on its own, where GSSC_DATA_ROOT has this dataset
     <!-- file: nodes.csv -->  saved under this name, for the commands that follow
 """
 
@@ -38,9 +38,10 @@ COMMENT = re.compile(r"<!-- (?P<kind>skip|data|file|server)(?:: (?P<value>.+?))?
 # Names of files that look like settings.
 FILES_NOT_SETTINGS = {"model.json", "model.safetensors", "model.onnx", "train.npy"}
 SHELL = ("console", "bash", "sh", "shell")
-# What a block may hold that is not run: installing, hours of training, a server, and files that only its reader has.
+# What a block may hold that is not run: installing, containers, hours of training, a server, and files that only its
+# reader has.
 NOT_RUN = re.compile(
-    r"make |pip |torchrun |\.venv/|"
+    r"make |pip |docker |torchrun |\.venv/|"
     r"gssc (train|bench) .*(cora|citeseer|my_graph|bbbp)|gssc serve |gssc predict runs/mine|"
     r"gssc (export|audit|plot) runs/cora|gssc data import --nodes nodes.csv "
 )

@@ -25,7 +25,7 @@ import gssc
 from gssc import Config, DeployedModel, GSSCClassifier, GsscError
 from gssc.calibration import PRIOR_ROWS, fit_temperature
 from gssc.deploy.export.card import card
-from gssc.deploy.export.source import read_source
+from gssc.deploy.export.run_model import read_run_model
 from gssc.learner.student import StudentTraining
 
 # Few teachers and one round, so that a fit is short.
@@ -345,7 +345,7 @@ def test_minus_one_and_one_alone_are_scored_as_the_classes_they_are(iris) -> Non
 def test_the_card_of_a_saved_classifier_tells_what_it_was_fitted_on(iris, few, validation, tmp_path) -> None:
     model = quick(normalize="standard").fit(iris[0], few, validation=validation)
     model.save(tmp_path)
-    text = card(read_source(tmp_path))
+    text = card(read_run_model(tmp_path))
     assert "| training labels | 24 |" in text
     assert "| error after |" in text
     assert "give it raw rows" in text

@@ -103,6 +103,17 @@ def test_sparse_features_become_canonical() -> None:
     assert given_matrix.nnz == 5  # the caller's matrix is untouched
 
 
+def test_a_frame_names_nodes_and_features() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [1.0, 2, 3], "y": [0.0, 0, 1]}, index=["m1", "m2", "m7"])
+    graph = Graph(frame, pandas.DataFrame({"source": ["m7"], "target": ["m2"]}))
+    assert (graph.edges.tolist(), graph.feature_names) == ([[1], [2]], ("x", "y"))
+    assert graph.node_ids is not None
+    assert graph.node_ids.tolist() == ["m1", "m2", "m7"]
+    counted = Graph(frame.reset_index(drop=True), [[0], [1]], feature_names=["a", "b"])
+    assert (counted.node_ids, counted.feature_names) == (None, ("a", "b"))
+
+
 def test_memory_map_stays_one(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")

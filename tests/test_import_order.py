@@ -20,7 +20,7 @@ ORDER = (
     {"graph", "data"},
     {"features", "schedule", "run_folder"},
     {"config"},
-    {"recipes"},
+    {"recipes", "run_graph"},
     {"trust"},
     {"sparsify", "models"},
     {"train"},

@@ -41,6 +41,12 @@ def test_deploy_needs_numpy_only(statement: str) -> None:
     assert not imported_by(statement) & heavy
 
 
+def test_a_graph_and_its_task_need_no_torch() -> None:
+    graph = "gssc.Graph(np.eye(2), [[0], [1]], labels=[0, 1], train=[0, 1])"
+    statement = f"import numpy as np, gssc; g = {graph}; g.homophily(); print(g, g.task.score(np.eye(2), g.labels))"
+    assert "torch" not in imported_by(statement)
+
+
 def test_help_imports_no_parser_library() -> None:
     statement = "import gssc.cli.main as m; m.main(['--help'])"
     assert not imported_by(statement) & {"torch", "numpy", "jsonargparse", "rich"}

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_a_bad_graph_leaves_no_folder_behind(tmp_path: Path) -> None:
 def test_another_graph_is_not_taken_up(graph_file: Path, tmp_path: Path) -> None:
     run = Run(tmp_path / "run", settings(graph_file))
     for number, record in enumerate(run.training.epochs()):
-        run._log(record)
+        run.log.append(asdict(record))
         if number == 3:
             run._save_checkpoint()
             break
@@ -418,7 +419,7 @@ def test_any_model_is_a_run_on_a_graph_in_memory(model: str, tmp_path: Path) -> 
 
     stopped = Run(tmp_path / "stopped", config, graph)
     for number, record in enumerate(stopped.training.epochs()):
-        stopped._log(record)
+        stopped.log.append(asdict(record))
         if number == 2:
             stopped._save_checkpoint()
             break

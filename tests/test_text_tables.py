@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gssc import text_tables
-from gssc.data.readers import read_table
+from gssc.data.table import read_table
 from gssc.deploy import read_rows
 from gssc.deploy.export.numpy_predictor import read_table as read_alone
 from gssc.errors import GsscError

@@ -1,4 +1,4 @@
-"""Markdown tables made from the package: every setting, what the presets change, the data sets."""
+"""Markdown tables made from the package: every setting, what the presets change, the datasets."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def datasets() -> str:
 
 
 def recipes() -> str:
-    """The data sets that come with settings of their own."""
-    return "Data sets with a recipe: " + ", ".join(f"`{name}`" for name in recipe_names()) + "."
+    """The datasets that come with settings of their own."""
+    return "Datasets with a recipe: " + ", ".join(f"`{name}`" for name in recipe_names()) + "."
 
 
 def code(value: Any) -> str:

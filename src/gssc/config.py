@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gssc.errors import GsscError
-from gssc.schedule import ConsolidateConfig, ObjectiveConfig, RivalTrainConfig, TeacherConfig, TrainConfig
+from gssc.schedule import ConsolidateSettings, ObjectiveSettings, RivalTrainSettings, TeacherSettings, TrainSettings
 from gssc.settings import Settings, check_section, parse_section, refuse_unknown, setting
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ DEFAULT_MODEL = "gssc"  # when none is named
 
 
 @dataclass
-class DataConfig:
+class DataSettings:
     """Which graph, which split, which setting.
 
     Args:
-        dataset: name of a data set, see ``gssc data list``.
+        dataset: name of a dataset, see ``gssc data list``.
         graph: path of your own graph, an ``.npz`` of ``gssc data import`` or a folder of ``gssc data build``.
         split: how nodes are divided, such as ``public``, ``fixed-0``, ``per-class:20``, ``ratio:60/20/20``; the
-            data set's own default if left out.
-        split_seed: seed of splits that are drawn, and of generated data sets.
+            dataset's own default if left out.
+        split_seed: seed of splits that are drawn, and of generated datasets.
         setting: what training sees. ``transductive``: every feature and edge; ``inductive``: no test nodes;
             ``cold-start``: no test nodes, and they have no edges later either. Left out: what the graph file has,
-            transductive for data sets.
+            transductive for datasets.
         require_all_classes: refuse a graph in which some class has no training label.
     """
 
@@ -65,10 +65,10 @@ class RunConfig:
     The classes of ``model`` and ``sparsifier`` depend on their names.
     """
 
-    data: DataConfig = field(default_factory=DataConfig)
+    data: DataSettings = field(default_factory=DataSettings)
     model: Any = None
     sparsifier: Any = field(default_factory=lambda: _settings_of_sparsifier("none")())
-    train: Any = field(default_factory=RivalTrainConfig)
+    train: Any = field(default_factory=RivalTrainSettings)
 
     def check(self) -> None:
         """Refuse names and values that cannot work, by name."""
@@ -111,10 +111,10 @@ class ContrastConfig(RunConfig):
     """
 
     model: STRContrastSettings = field(default_factory=lambda: _settings_of_model(PAIR_MODEL)())
-    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    objective: ObjectiveSettings = field(default_factory=ObjectiveSettings)
     sparsifier: Any = field(default_factory=lambda: _settings_of_sparsifier("str_sparse")())
-    train: TrainConfig = field(default_factory=TrainConfig)
-    consolidate: ConsolidateConfig = field(default_factory=ConsolidateConfig)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    consolidate: ConsolidateSettings = field(default_factory=ConsolidateSettings)
 
     def check(self) -> None:
         """Refuse names and values that cannot work, by name."""
@@ -141,14 +141,14 @@ class ContrastConfig(RunConfig):
 class RivalConfig(RunConfig):
     """All settings of one run of a model that GSSC is compared with."""
 
-    train: RivalTrainConfig = field(default_factory=RivalTrainConfig)
+    train: RivalTrainSettings = field(default_factory=RivalTrainSettings)
 
 
 @dataclass
 class DistillConfig(RivalConfig):
     """All settings of one run of a model that learns from a teacher."""
 
-    teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    teacher: TeacherSettings = field(default_factory=TeacherSettings)
 
     def shortened(self, epochs: int) -> Self:
         """Return these settings with at most this many epochs for teacher and student; 0 leaves it as it is."""
@@ -169,7 +169,7 @@ def config_class(model: str) -> type[RunConfig]:
         return ContrastConfig
     from gssc.train.registry import training_class  # needs torch
 
-    found: type[RunConfig] = training_class(model).Settings
+    found: type[RunConfig] = training_class(model).config_class
     return found
 
 

@@ -16,8 +16,9 @@ from scipy.special import log_softmax, softmax
 from gssc.calibration import expected_calibration_error
 from gssc.config import parse_config
 from gssc.data.edges import as_edges
+from gssc.data.labels import encode_labels, is_empty, is_marked_unknown
 from gssc.data.neighbours import nearest_neighbour_edges
-from gssc.data.plain_table import Scaling, encode_labels, is_empty, is_marked_unknown
+from gssc.data.scaling import Scaling
 from gssc.deploy import DeployedModel
 from gssc.deploy.forward import in_double
 from gssc.errors import GsscError

@@ -57,3 +57,22 @@ def require(module: str, extra: str) -> Any:
         if error.name is None or error.name.partition(".")[0] != top:
             raise
         raise _not_installed(top, extra) from None
+
+
+def deferred(module: str, extra: str) -> Any:
+    """Return a stand-in for ``module`` that imports it, as :func:`require` does, when something of it is first used.
+
+    >>> deferred("json", extra="tables").loads("[1]")
+    [1]
+    """
+    return _Deferred(module, extra)
+
+
+class _Deferred:
+    def __init__(self, module: str, extra: str):
+        self._module, self._extra = module, extra
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(require(self._module, self._extra), name)
+        setattr(self, name, value)  # found without this method from now on
+        return value

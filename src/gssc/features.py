@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.data.disk import RowFile
-from gssc.data.plain_table import Scaling
+from gssc.data.scaling import Scaling
 from gssc.deploy.forward import row_factors
 
 SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
@@ -106,7 +106,7 @@ class FeatureTable:
 
     Args:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
-        normalize: a :class:`~gssc.data.plain_table.Scaling`, or the name of one that is learned from these features,
+        normalize: a :class:`~gssc.data.scaling.Scaling`, or the name of one that is learned from these features,
             see :func:`scaling_of`.
         device: hand out dense tensors on this device, as ordinary torch takes them; if left out, what is fastest on a
             CPU.
@@ -212,6 +212,22 @@ def usual_normalization(features: Any) -> str:
     spread = column_spread(rows)
     alike = len(spread) == 0 or (spread.max() <= UNIT_SCALE[1] and np.median(spread) >= UNIT_SCALE[0])
     return "none" if alike and max(rows.max(), -rows.min()) <= LARGEST_UNIT_VALUE else "standard"
+
+
+def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
+    """Return features with columns on one scale if that is the scaling of the settings, so that no column dominates.
+
+    Args:
+        features: [N, d].
+        normalize: as set; ``auto`` stands for the usual scaling of such features.
+
+    >>> unlike = np.array([[1000.0, 0.1], [1010.0, 0.3], [990.0, 0.2]], dtype=np.float32)
+    >>> columns_on_one_scale(unlike).std(axis=0).round(3).tolist()
+    [1.0, 1.0]
+    """
+    if (usual_normalization(features) if normalize == "auto" else normalize) != "standard":
+        return features
+    return FeatureTable(features, "standard").features
 
 
 def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:

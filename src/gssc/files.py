@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import secrets
 import stat
@@ -45,7 +46,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
     try:
         yield temporary
-        _sync(temporary)
+        sync(temporary)
         try:
             temporary.replace(path)
         except OSError as error:
@@ -55,7 +56,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         if isinstance(error, OSError) and error.errno in NO_ROOM:
             raise GsscError(f"cannot write {path}: {error.strerror}; make room on the disk and try again") from error
         raise
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def keep_others_out(folder: Path) -> int | None:
@@ -169,7 +170,18 @@ def write_json(path: str | Path, value: Any) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def _sync(path: Path) -> None:
+def json_number(value: float, digits: int | None = 6) -> float | None:
+    """Return a number as JSON can hold it, rounded: None for NaN and infinity.
+
+    >>> json_number(1 / 3), json_number(float("nan"))
+    (0.333333, None)
+    """
+    if not math.isfinite(value):
+        return None
+    return value if digits is None else round(value, digits)
+
+
+def sync(path: Path) -> None:
     """Push a file's content, or a folder's entries, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:

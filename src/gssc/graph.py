@@ -7,30 +7,29 @@ unknown. Features stay as they were loaded: row normalisation is a choice of tra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, fields
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.data.arrays import as_array, as_text
-from gssc.data.checks import Cleaning, clean_edges, clean_features
+from gssc.data.arrays import frame_names
+from gssc.data.checks import Cleaning, clean_edges, clean_feature_names, clean_features, clean_node_ids
 from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
 from gssc.data.structure_features import structure_features
 from gssc.errors import GsscError
+from gssc.tasks import Task, node_task
 
 if TYPE_CHECKING:
     import networkx
     import torch_geometric.data
 
-    from gssc.tasks import Task
+__all__ = ["Cleaning", "Graph", "LEARNING_SETTINGS"]
 
-__all__ = ["Cleaning", "Graph", "SETTINGS"]
-
-SETTINGS = ("transductive", "inductive", "cold-start")
+LEARNING_SETTINGS = ("transductive", "inductive", "cold-start")
 _LABELS_AT_A_TIME = 1 << 22
 
 Features: TypeAlias = np.ndarray | sp.csr_matrix
@@ -41,8 +40,9 @@ class Graph:
     """A node-classification problem on one undirected graph.
 
     Args:
-        features: [N, d] numbers, dense, memory-mapped or SciPy sparse; kept as float32. None makes them from the edges:
-            degree and position (`gssc.data.structure_features`), for graphs that have no features.
+        features: [N, d] numbers, dense, memory-mapped, SciPy sparse or a DataFrame, whose index and columns become
+            node_ids and feature_names; kept as float32. None makes them from the edges: degree and position
+            (`gssc.data.structure_features`), for graphs that have no features.
         edges: [2, E] node numbers, pairs by name, a DataFrame, a NetworkX graph or a SciPy adjacency (see
             `gssc.data.edges.as_edges`), in any direction, order and repetition; kept once each, sorted.
         labels: [N] class ids (-1 unknown) or class names (None, NaN, "", -1 unknown; "-1" and "1" alone are two
@@ -84,11 +84,13 @@ class Graph:
     _checked_edges: InitVar[Any] = None  # edges that were checked before, with their weights
 
     def __post_init__(self, require_all_classes: bool, _checked_features: Any, _checked_edges: Any) -> None:
-        features, feature_names = self.features, self.feature_names
+        features = self.features
+        rows, columns = frame_names(features)
+        feature_names = columns if self.feature_names is None else self.feature_names
         if features is not None and features is not _checked_features:
             features = clean_features(features)
         nodes = self._count_nodes() if features is None else int(features.shape[0])
-        node_ids = _clean_node_ids(self.node_ids, nodes)
+        node_ids = clean_node_ids(rows if self.node_ids is None else self.node_ids, nodes)
         edges, edge_weight, cleaned = self.edges, self.edge_weight, Cleaning()
         if edges is not _checked_edges or features is None:
             listed, listed_weight = as_edges(edges, node_ids, nodes)
@@ -107,14 +109,14 @@ class Graph:
             "labels": labels,
             "class_names": class_names,
             "node_ids": node_ids,
-            "feature_names": _clean_feature_names(feature_names, int(features.shape[1])),
+            "feature_names": clean_feature_names(feature_names, int(features.shape[1])),
             "cleaning": self.cleaning + cleaned,
             **parts,
         }
         for entry, value in canonical.items():
             object.__setattr__(self, entry, value)
-        if self.setting not in SETTINGS:
-            raise GsscError(f"setting {self.setting!r} is not known: use one of {', '.join(SETTINGS)}")
+        if self.setting not in LEARNING_SETTINGS:
+            raise GsscError(f"setting {self.setting!r} is not known: use one of {', '.join(LEARNING_SETTINGS)}")
         self._refuse_unlabelled()
         if require_all_classes and self._classes_without_training_label():
             raise GsscError(self._missing_class_note() + "; add a label, drop the class, or allow it")
@@ -132,11 +134,12 @@ class Graph:
         """Training and choosing a model need labels; the label of a test node may be unknown."""
         for part in ("train", "val"):
             nodes = getattr(self, part)
-            if self.is_multilabel:
-                if len(nodes) and np.isnan(self.labels[nodes]).all():
+            known = self.task.known(self.labels[nodes])
+            if not self.task.has_classes:
+                if len(nodes) and not known.any():
                     raise GsscError(f"{part} holds no known target: every one is NaN; give some, or leave {part} empty")
                 continue
-            unlabelled = nodes[self.labels[nodes] < 0]
+            unlabelled = nodes[~known]
             if len(unlabelled):
                 raise GsscError(
                     f"{part} holds {len(unlabelled)} nodes without a label, the first is node {unlabelled[0]}: "
@@ -165,47 +168,44 @@ class Graph:
         """Return the graph with float32 features and int64 edges in memory; itself if it is there already."""
         if not self.on_disk:
             return self
-        features = np.array(self.features, dtype=np.float32)
-        edges = np.array(self.edges, dtype=np.int64)
-        arrays: dict[str, Any] = {
-            "labels": np.array(self.labels),
-            "node_ids": None if self.node_ids is None else np.array(self.node_ids),
-            "edge_weight": None if self.edge_weight is None else np.array(self.edge_weight),
-        }
         values: dict[str, Any] = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        values.update(arrays, features=features, edges=edges, _checked_features=features, _checked_edges=edges)
-        return Graph(**values)
+        for entry, dtype in (("features", np.float32), ("edges", np.int64)):
+            values[entry] = np.array(values[entry], dtype=dtype)
+        for entry in ("labels", "node_ids", "edge_weight"):
+            values[entry] = None if values[entry] is None else np.array(values[entry])
+        return Graph(**values, _checked_features=values["features"], _checked_edges=values["edges"])
+
+    @cached_property
+    def task(self) -> Task:
+        """What is predicted for each node; see :mod:`gssc.tasks`."""
+        return node_task(self.labels, self.class_names)
 
     @property
     def is_multilabel(self) -> bool:
-        return self.labels.ndim == 2
-
-    @property
-    def task(self) -> Task:
-        """What is predicted for each node; see :mod:`gssc.tasks`."""
-        from gssc.tasks import node_task  # needs torch, which a graph does not
-
-        return node_task(self.labels, self.num_classes)
+        """Whether nodes have binary targets in place of one class."""
+        return not self.task.has_classes
 
     @property
     def num_classes(self) -> int:
         """Classes, or tasks when targets are multi-label: the width of the prediction."""
-        if self.is_multilabel:
-            return int(self.labels.shape[1])
-        if self.class_names is not None:
-            return len(self.class_names)
-        return int(self.labels.max()) + 1
+        return self.task.width
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the classes or targets; their numbers where they have no names."""
+        return self.class_names or tuple(map(str, range(self.num_classes)))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """One line per remark that does not prevent training."""
         notes = [self._missing_class_note()] if self._classes_without_training_label() else []
-        if not self.is_multilabel and len(self.test) and (self.labels[self.test] < 0).any():
-            notes.append(f"{int((self.labels[self.test] < 0).sum())} test nodes have no label to score against")
+        unknown = int((~self.task.known(self.labels[self.test])).sum())
+        if unknown and self.task.has_classes:
+            notes.append(f"{unknown} test nodes have no label to score against")
         return tuple(notes)
 
     def _classes_without_training_label(self) -> list[int]:
-        if self.is_multilabel:
+        if not self.task.has_classes:
             return []
         return np.setdiff1d(np.arange(self.num_classes), self.labels[self.train]).tolist()
 
@@ -228,10 +228,10 @@ class Graph:
                 changes = {**changes, "edges": edges, "edge_weight": weights}
                 if weights is None:
                     changes["edge_weight"] = self._weight_of(edges)
-        if "labels" in changes and not self.is_multilabel and self.class_names is None:
+        if "labels" in changes and self.task.has_classes and self.class_names is None:
             array = np.asarray(changes["labels"])
             if array.ndim == 1 and array.dtype.kind in "iu" and array.max(initial=-1) + 1 < self.num_classes:
-                values["class_names"] = _numbered(self.num_classes)
+                values["class_names"] = self.output_names
         same = {"_checked_features": self.features}
         if not changes.keys() & {"edges", "edge_weight", "features"}:
             same["_checked_edges"] = self.edges
@@ -265,9 +265,8 @@ class Graph:
                 f"no edge is left to train on in the {self.setting} setting once the {len(self.test)} test nodes "
                 "and their edges are taken out: use a smaller test set or the transductive setting"
             )
-        names = self.class_names
-        if names is None and not self.is_multilabel:
-            names = _numbered(self.num_classes)  # a class seen only in test still counts
+        # A class seen only in test still counts.
+        names = self.output_names if self.task.has_classes else self.class_names
         features: Any = self.features[kept]
         if not sp.issparse(features):
             features = np.asarray(features)  # rows picked from a memory map now live in memory
@@ -303,16 +302,15 @@ class Graph:
         for start in range(0, self.num_edges, step):
             block = self.edges[:, start : start + step]
             left, right = self.labels[block[0]], self.labels[block[1]]
-            both = ~(np.isnan(left) | np.isnan(right)) if self.is_multilabel else (left >= 0) & (right >= 0)
+            both = self.task.known(left) & self.task.known(right)
             known += int(both.sum())
             agree += int((both & (left == right)).sum())
         return agree / known if known else float("nan")
 
     def __repr__(self) -> str:
-        kind = "tasks" if self.is_multilabel else "classes"
         return (
             f"Graph({self.name!r}: {self.num_nodes:,} nodes, {self.num_edges:,} edges, {self.num_features:,} "
-            f"{'sparse ' if sp.issparse(self.features) else ''}features, {self.num_classes} {kind}; "
+            f"{'sparse ' if sp.issparse(self.features) else ''}features, {self.num_classes} {self.task.outputs}; "
             f"split {self.split!r} {len(self.train):,}/{len(self.val):,}/{len(self.test):,}, {self.setting})"
         )
 
@@ -387,30 +385,3 @@ class Graph:
         from gssc.data.convert import to_scipy
 
         return to_scipy(self)
-
-
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(str(index) for index in range(count))
-
-
-def _clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
-    if node_ids is None:
-        return None
-    ids = np.asarray(as_array(node_ids, "node_ids"))
-    if ids.shape != (num_nodes,):
-        raise GsscError(f"node_ids have shape {ids.shape} for {num_nodes} nodes: give one a node")
-    if ids.dtype.kind in "SO":
-        return np.array([as_text(name, f"id of node {node}") for node, name in enumerate(ids.tolist())], dtype=str)
-    return ids if ids.dtype.kind in "iu" else ids.astype(str)
-
-
-def _clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    texts = tuple(str(name) for name in names)
-    if len(texts) != num_features:
-        raise GsscError(f"{len(texts)} feature_names for {num_features} features: give one a column")
-    if len(set(texts)) != num_features:
-        twice = next(name for place, name in enumerate(texts) if name in texts[:place])
-        raise GsscError(f"feature_names has {twice!r} twice: give each column its own name")
-    return texts

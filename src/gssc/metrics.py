@@ -50,12 +50,7 @@ def rmse(predicted: np.ndarray, targets: np.ndarray) -> float:
 
 
 def log_loss(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Return the mean cross entropy of logits; for multi-label targets, the binary one over the known entries."""
-    if labels.ndim == 2:
-        known = ~np.isnan(labels)
-        chosen, target = logits[known].astype(np.float64), labels[known]
-        losses = np.logaddexp(0, chosen) - target * chosen
-        return float(losses.mean()) if losses.size else float("nan")
+    """Return the mean cross entropy of logits; rows with label -1 do not count; NaN if none do."""
     known = labels >= 0
     if not known.any():
         return float("nan")
@@ -65,10 +60,16 @@ def log_loss(logits: np.ndarray, labels: np.ndarray) -> float:
     return float((log_total - rows[np.arange(len(rows)), labels[known]]).mean())
 
 
+def binary_log_loss(logits: np.ndarray, targets: np.ndarray) -> float:
+    """Return the mean binary cross entropy of logits over known targets (not NaN); NaN if there are none."""
+    known = ~np.isnan(targets)
+    chosen, target = logits[known].astype(np.float64), targets[known]
+    losses = np.logaddexp(0, chosen) - target * chosen
+    return float(losses.mean()) if losses.size else float("nan")
+
+
 def edge_homophily(labels: np.ndarray, pairs: np.ndarray) -> float:
     """Eq. 4: share of pairs [2, P] with the same label, among those with both labels known; NaN if there are none."""
-    if labels.ndim == 2:
-        return float("nan")
     first, second = labels[pairs[0]], labels[pairs[1]]
     known = (first >= 0) & (second >= 0)
     return float((first[known] == second[known]).mean()) if known.any() else float("nan")

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from gssc.data.plain_table import encode_labels, is_empty, is_marked_unknown
+from gssc.data.labels import encode_labels, is_empty, is_marked_unknown
 from gssc.errors import GsscError
 from gssc.extras import require
 

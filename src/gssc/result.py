@@ -95,7 +95,7 @@ class Result:
     def kept_because(self) -> str:
         """Why that epoch was kept."""
         student = self.choices.get("student")
-        return f"the student that held-out data favour ({student})" if student else self.training.best.reason()
+        return f"student {student}" if student else self.training.best.reason()
 
     @property
     def scores(self) -> np.ndarray:
@@ -197,7 +197,7 @@ def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch
     Args:
         graph: the problem.
         config: all settings; the defaults of GSSC if left out. :func:`gssc.recipes.config_for` has those of other
-            models and of published data sets.
+            models and of published datasets.
         on_epoch: called with the record of every epoch.
 
     >>> from gssc import Config

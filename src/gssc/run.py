@@ -11,9 +11,6 @@ checkpoint.safetensors  only during training
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -26,14 +23,12 @@ import numpy as np
 import yaml
 
 from gssc import run_folder
-from gssc.config import DataConfig, RunConfig, parse_config
-from gssc.data import load_dataset
-from gssc.data.disk import check_digests, is_disk_graph, recorded_digest
-from gssc.data.splits import labelled_nodes, make_split
+from gssc.config import RunConfig, parse_config
 from gssc.errors import GsscError
-from gssc.files import atomic_write, keep_others_out, read_json, write_json
+from gssc.files import atomic_write, json_number, keep_others_out, read_json, write_json
 from gssc.graph import Graph
 from gssc.result import Result, make_training
+from gssc.run_graph import fingerprint, named_graph
 from gssc.settings import read_settings
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
@@ -42,37 +37,6 @@ from gssc.train.training import Diverged, Epoch, Training
 from gssc.versions import versions
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
-
-
-def load_graph(data: DataConfig, data_root: str | None = None) -> Graph:
-    """Return the graph that the settings name."""
-    if (data.dataset is None) == (data.graph is None):
-        raise GsscError("name a data set, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
-    if data.graph is not None:
-        if is_disk_graph(data.graph):  # a flipped bit in a file that is not read whole would go unnoticed
-            check_digests(data.graph)
-        graph = Graph.load(data.graph)
-        if data.split is not None:
-            if len(graph.train) or len(graph.val) or len(graph.test):
-                raise GsscError(
-                    f"data.split is {data.split!r}, but {data.graph} brings its own split; leave one of them out"
-                )
-            (train, val, test), name = make_split(data.split, graph.labels, data.split_seed)
-            graph = graph.with_(train=train, val=val, test=test, split=name)
-        elif not len(graph.train):
-            if not len(labelled_nodes(graph.labels)):
-                raise GsscError(f"{data.graph} has no labels: name their column when you import it (--label COLUMN)")
-            raise GsscError(f"{data.graph} has no training nodes: give it a train_mask, or --split ratio:60/20/20")
-        graph = graph.with_(setting=data.setting) if data.setting else graph
-    else:
-        graph = load_dataset(
-            str(data.dataset),
-            split=data.split,
-            seed=data.split_seed,
-            setting=data.setting or "transductive",
-            data_root=data_root,
-        )
-    return graph.with_(require_all_classes=True) if data.require_all_classes else graph
 
 
 class Run:
@@ -103,7 +67,7 @@ class Run:
         if overwrite and resume:
             raise GsscError("--resume continues a run and --overwrite replaces it: give one of the two")
         self.folder, self.config = Path(folder), (config or parse_config()).plain()
-        self._look(overwrite or resume)
+        self._find_run(overwrite or resume)
         self.graph = self._graph(graph, data_root)
         self.training: Training = make_training(self.graph, self.config)
         self.resumed = False
@@ -115,21 +79,21 @@ class Run:
         self._lock = keep_others_out(self.folder)
         run_folder.complete_replacement(self.folder)
         # Loading took its time: another process may have been here since the first look.
-        found = self._look(overwrite or resume)
+        found = self._find_run(overwrite or resume)
         if found and overwrite:
             self._replaces, self.folder = self.folder, run_folder.begin_replacement(self.folder)
         elif found and run_folder.is_run(self.folder / run_folder.NEW):
             self._replaces, self.folder = self.folder, self.folder / run_folder.NEW
         if found and resume:
             self._check_same_run()
-            self._take_up()
+            self._load_checkpoint()
         else:
             self._start_over()
 
     def _graph(self, given: Graph | None, data_root: str | None) -> Graph:
         data = self.config.data
         if given is None:
-            return load_graph(data, data_root)
+            return named_graph(data, data_root)
         if data.dataset is not None or data.graph is not None:
             raise GsscError("give the graph itself, or name it in the settings (data.dataset, data.graph): one of them")
         return given
@@ -154,7 +118,11 @@ class Run:
                 KeyboardInterrupt is raised; a second one stops at once.
         """
         try:
-            metrics = self._metrics() if self.finished else self._follow(on_epoch, Callbacks(callbacks), on_interrupt)
+            metrics = (
+                self._metrics()
+                if self.finished
+                else self._train_with_callbacks(on_epoch, Callbacks(callbacks), on_interrupt)
+            )
             if self._replaces is not None:
                 run_folder.replace_run(self._replaces)
                 self.folder, self._replaces = self._replaces, None
@@ -166,13 +134,13 @@ class Run:
                 raise
             raise GsscError(f"{error}{good}{before}") from error
         finally:
-            self._let_go()
+            self._unlock()
 
     def _last_checkpoint(self) -> str:
         path = self.folder / run_folder.CHECKPOINT
         return f"{path}, before epoch {load_checkpoint(path)['lines']}"
 
-    def _follow(
+    def _train_with_callbacks(
         self,
         on_epoch: Callable[[Epoch], None] | None,
         callbacks: Callbacks,
@@ -196,7 +164,7 @@ class Run:
         with Interruption(on_interrupt) as interruption:
             for record in self.training.epochs():
                 history.append(record)
-                self._log(record)
+                self.log.append(asdict(record))
                 on_epoch(record)
                 if interruption.requested or time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
                     self._save_checkpoint()
@@ -207,15 +175,15 @@ class Run:
         return self._finish(self.result)
 
     def __del__(self) -> None:
-        self._let_go()
+        self._unlock()
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         """Let other processes into the folder again."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
 
-    def _look(self, may_exist: bool) -> bool:
+    def _find_run(self, may_exist: bool) -> bool:
         """Return whether there is a run in the folder; refuses what must not be touched."""
         if not self.folder.exists() or run_folder.only_leftovers(self.folder):
             return False
@@ -228,7 +196,7 @@ class Run:
     def _start_over(self) -> None:
         run_folder.clear(self.folder)
         self._write_config({})
-        (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
+        self.log.clear()
         self._save_checkpoint()  # from now on the graph must stay as it is
 
     def _write_config(self, choices: dict[str, str]) -> None:
@@ -259,8 +227,8 @@ class Run:
         """A digest of everything training can see of the graph."""
         return fingerprint(self.graph)
 
-    def _take_up(self) -> None:
-        checkpoint = self.folder / "checkpoint.safetensors"
+    def _load_checkpoint(self) -> None:
+        checkpoint = self.folder / run_folder.CHECKPOINT
         self.resumed = self.finished or checkpoint.exists()
         if self.finished:
             self._check_same_graph(self._metrics().get("graph"))
@@ -278,29 +246,16 @@ class Run:
                 f"cannot resume {self.folder}: its checkpoint is of another version of gssc ({error}); "
                 "start over with --overwrite"
             ) from None
-        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-        with atomic_write(self.folder / "metrics.jsonl") as temporary:
-            temporary.write_text("".join(lines[:logged]), encoding="utf-8")
-
-    def _log(self, record: Epoch) -> None:
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({name: _or_null(value) for name, value in asdict(record).items()}) + "\n")
-
-    def _mark_best(self, epoch: int) -> None:
-        """Mark the kept epoch alone as the best one; before the end, every epoch that was best so far is marked."""
-        path = self.folder / "metrics.jsonl"
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        with atomic_write(path) as temporary:
-            lines = (json.dumps({**record, "best": record["epoch"] == epoch}) + "\n" for record in records)
-            temporary.write_text("".join(lines), encoding="utf-8")
-
-    def _epochs_logged(self) -> int:
-        with (self.folder / "metrics.jsonl").open("rb") as file:
-            return sum(1 for _ in file)
+        self.log.cut(logged)
 
     def _save_checkpoint(self) -> None:
-        state = {"graph": self.graph_digest, "lines": self._epochs_logged(), "training": self.training.state_dict()}
-        save_checkpoint(self.folder / "checkpoint.safetensors", state)
+        state = {"graph": self.graph_digest, "lines": len(self.log), "training": self.training.state_dict()}
+        save_checkpoint(self.folder / run_folder.CHECKPOINT, state)
+
+    @property
+    def log(self) -> run_folder.EpochLog:
+        """The records of the epochs, in metrics.jsonl."""
+        return run_folder.EpochLog(self.folder)
 
     def _metrics(self) -> dict[str, Any]:
         path = self.folder / "metrics.json"
@@ -322,21 +277,23 @@ class Run:
             "setting": self.graph.setting,
             "seed": self.config.train.seed,
             "metric": self.graph.task.metric,
-            "val_score": _number(best.val_score),
-            "test_score": _number(best.test_score),
+            "val_score": json_number(best.val_score),
+            "test_score": json_number(best.test_score),
             "seconds": round(outcome.seconds, 3),
-            "epochs": self._epochs_logged(),
+            "epochs": len(self.log),
             "best_epoch": best.epoch,
             "kept_because": result.kept_because,
             "choices": result.choices,
             "scales_columns": result.scales_columns,
             "edges_kept": outcome.edges_kept,
             "edges_total": outcome.edges_total,
-            "homophily": _number(best.homophily),
+            "homophily": json_number(best.homophily),
             "graph": self.graph_digest,
             "versions": versions(),
             "training_labels": len(self.graph.train),
-            "calibration": _rounded(result.calibration),
+            "calibration": {name: json_number(value) for name, value in result.calibration.items()}
+            if result.calibration
+            else None,
             "notes": result.notes,
         }
         if result.needs_graph:
@@ -348,28 +305,15 @@ class Run:
             model.save(self.folder)
         edges, trust = result.edge_trust()
         self._save_arrays("edges.npz", edge_index=edges, keep_probability=trust)
-        self._mark_best(best.epoch)
+        self.log.mark_best(best.epoch)
         self._write_config(result.choices)
         write_json(self.folder / "metrics.json", metrics)
-        (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+        (self.folder / run_folder.CHECKPOINT).unlink(missing_ok=True)
         return metrics
 
     def _save_arrays(self, name: str, **arrays: Any) -> None:
         with atomic_write(self.folder / name) as temporary:
             np.savez_compressed(temporary, **arrays)
-
-
-def fingerprint(graph: Graph) -> str:
-    """Return a digest of everything training can see of a graph."""
-    digest = hashlib.sha256()
-    features = graph.features
-    parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
-    for part in (*parts, graph.edges, graph.labels, graph.train, graph.val, graph.test):
-        digest.update(f"{part.shape}{part.dtype}".encode())
-        recorded = recorded_digest(part)  # of a file that is not read again
-        digest.update(np.ascontiguousarray(part).data if recorded is None else recorded.encode())
-    digest.update(graph.setting.encode())
-    return digest.hexdigest()
 
 
 def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -379,16 +323,3 @@ def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str:
             if current != value:
                 return f"{section}.{name} was {value!r}, now {current!r}"
     return "none"
-
-
-def _or_null(value: Any) -> Any:
-    """Return a value as JSON can hold it: None for NaN and infinity."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _rounded(numbers: dict[str, float] | None) -> dict[str, float | None] | None:
-    return {name: _number(value) for name, value in numbers.items()} if numbers else None
-
-
-def _number(value: float) -> float | None:
-    return _or_null(round(value, 6))

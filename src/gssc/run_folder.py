@@ -7,15 +7,18 @@ step, and its files then replace the old ones; the next process that opens the f
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from gssc.deploy.export.folder import exports_in
 from gssc.errors import GsscError
+from gssc.files import atomic_write, json_number
 from gssc.settings import read_settings
 
-CONFIG, CHECKPOINT = "config.yaml", "checkpoint.safetensors"
-FILES = (CONFIG, "metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "scores.npz", "edges.npz")
+CONFIG, LOG, CHECKPOINT = "config.yaml", "metrics.jsonl", "checkpoint.safetensors"
+FILES = (CONFIG, LOG, "metrics.json", "model.safetensors", "model.json", "scores.npz", "edges.npz")
 NEW, DONE, MOVING = ".new", ".done", ".moving"
 # The first line of a run's config.yaml, which no other program writes.
 MARK = "# gssc run: every setting, enough to run it again\n"
@@ -36,7 +39,7 @@ def is_run(folder: Path) -> bool:
     except GsscError:
         return False
     ours = all(isinstance(settings.get(name), dict) for name in SECTIONS_BEFORE_MARK)
-    return ours and (folder / "metrics.jsonl").is_file()
+    return ours and (folder / LOG).is_file()
 
 
 def only_leftovers(folder: Path) -> bool:
@@ -48,6 +51,42 @@ def config_file(folder: Path) -> Path:
     """Return the config.yaml that ``--resume`` continues: that of an unfinished replacement, if there is one."""
     new = folder / NEW / CONFIG
     return new if new.exists() else folder / CONFIG
+
+
+class EpochLog:
+    """The log of a run, metrics.jsonl: one JSON object per epoch."""
+
+    def __init__(self, folder: Path):
+        self.path = folder / LOG
+
+    def __len__(self) -> int:
+        with self.path.open("rb") as file:
+            return sum(1 for _ in file)
+
+    def clear(self) -> None:
+        """Begin a new log."""
+        self.path.write_text("", encoding="utf-8")
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add the record of an epoch; NaN and infinity become null."""
+        values = {
+            name: json_number(value, None) if isinstance(value, float) else value for name, value in record.items()
+        }
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+
+    def cut(self, count: int) -> None:
+        """Keep the first ``count`` records: those before the checkpoint that a run is resumed from."""
+        self._write(self.path.read_text(encoding="utf-8").splitlines()[:count])
+
+    def mark_best(self, epoch: int) -> None:
+        """Mark the kept epoch alone as the best one; before the end, every epoch that was best so far is marked."""
+        records = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+        self._write([json.dumps({**record, "best": record["epoch"] == epoch}) for record in records])
+
+    def _write(self, lines: list[str]) -> None:
+        with atomic_write(self.path) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def clear(folder: Path) -> None:

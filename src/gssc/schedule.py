@@ -12,7 +12,7 @@ from gssc.settings import setting
 
 
 @dataclass
-class TrainConfig:
+class TrainSettings:
     """The schedule of Algorithm 1.
 
     Args:
@@ -60,7 +60,7 @@ class TrainConfig:
 
 
 @dataclass
-class ObjectiveConfig:
+class ObjectiveSettings:
     """The classifier's loss, Eq. 9 to 13.
 
     Args:
@@ -86,7 +86,7 @@ class ObjectiveConfig:
 
 
 @dataclass
-class ConsolidateConfig:
+class ConsolidateSettings:
     """The last phase: cheap epochs towards what recent epochs and the neighbourhood agree on.
 
     Args:
@@ -102,7 +102,7 @@ class ConsolidateConfig:
 
 
 @dataclass
-class RivalTrainConfig:
+class RivalTrainSettings:
     """The schedule of a model that GSSC is compared with.
 
     Args:
@@ -132,7 +132,7 @@ class RivalTrainConfig:
 
 
 @dataclass
-class TeacherConfig:
+class TeacherSettings:
     """The teacher of a distilled model.
 
     Args:

@@ -1,20 +1,26 @@
 """Prediction tasks: classes, multi-label targets or numbers, each with its loss, metric and decoding.
 
-A task serves nodes and whole graphs: it sees logits and targets row by row.
+A task serves nodes and whole graphs: it sees logits and targets row by row. Methods that take tensors need torch;
+the others take arrays and work without it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from gssc.metrics import accuracy, edge_homophily, log_loss, rmse, roc_auc
+from gssc.extras import deferred
+from gssc.metrics import accuracy, binary_log_loss, edge_homophily, log_loss, rmse, roc_auc
+
+if TYPE_CHECKING:
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor
+else:
+    torch, F = deferred("torch", extra="train"), deferred("torch.nn.functional", extra="train")
 
 
 @dataclass(frozen=True)
@@ -27,21 +33,25 @@ class Task(ABC):
     Attributes:
         name: as :class:`gssc.deploy.DeployedModel` names it.
         metric: what :meth:`score` computes.
+        outputs: what the columns of a prediction are called.
+        missing: the value of an unknown target.
         has_classes: whether each row has exactly one class.
     """
 
     width: int
     name: ClassVar[str]
     metric: ClassVar[str]
+    outputs: ClassVar[str]
+    missing: ClassVar[float] = float("nan")
     has_classes: ClassVar[bool] = False
 
     def unknown(self, count: int) -> Tensor:
         """Targets of ``count`` rows, none of them known, [count, width]."""
-        return torch.full((count, self.width), float("nan"))
+        return torch.full((count, self.width), self.missing)
 
     def known(self, targets: Any) -> Any:
         """Mask of the targets that are known; NaN marks those that are not. Takes tensors and arrays."""
-        return ~targets.isnan() if isinstance(targets, Tensor) else ~np.isnan(targets)
+        return targets == targets
 
     @abstractmethod
     def loss(self, logits: Tensor, targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
@@ -108,10 +118,12 @@ class Classes(Task):
 
     name = "multiclass"
     metric = "accuracy"
+    outputs = "classes"
+    missing = -1
     has_classes = True
 
     def unknown(self, count: int) -> Tensor:
-        return torch.full((count,), -1)
+        return torch.full((count,), self.missing)
 
     def known(self, targets: Any) -> Any:
         return targets >= 0
@@ -170,6 +182,7 @@ class MultiLabel(Task):
 
     name = "multilabel"
     metric = "roc_auc"
+    outputs = "tasks"
 
     def loss(self, logits: Tensor, targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
         known = self.known(targets)
@@ -195,7 +208,7 @@ class MultiLabel(Task):
         return roc_auc(scores, targets)
 
     def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:
-        return log_loss(logits, targets)
+        return binary_log_loss(logits, targets)
 
     def decode(self, logits: np.ndarray) -> np.ndarray:
         return (logits >= 0).astype(np.int64)
@@ -210,6 +223,7 @@ class Regression(Task):
 
     name = "regression"
     metric = "negative_rmse"
+    outputs = "numbers"
 
     def loss(self, logits: Tensor, targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
         known = self.known(targets)
@@ -239,6 +253,13 @@ class Regression(Task):
         return logits
 
 
-def node_task(labels: np.ndarray, width: int) -> Task:
-    """The task of a graph's labels: classes if there is one per node, binary targets if there is a row per node."""
-    return MultiLabel(width) if labels.ndim == 2 else Classes(width)
+def node_task(labels: np.ndarray, names: tuple[str, ...] | None = None) -> Task:
+    """Return the task of a graph's labels: classes if they are [N], binary targets if they are [N, T].
+
+    Args:
+        labels: class numbers, -1 where unknown, or targets, NaN where missing.
+        names: of the classes; without them, classes are counted up to the largest label.
+    """
+    if labels.ndim == 2:
+        return MultiLabel(labels.shape[1])
+    return Classes(len(names) if names is not None else int(labels.max(initial=-1)) + 1)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
+from sklearn.datasets import load_breast_cancer
 
 from gssc.audit import audit_run
 from gssc.audit.audit import STAGES
-from gssc.audit.source import read_source
+from gssc.audit.subject import read_subject
+from gssc.data.tables import table_neighbours
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
@@ -42,7 +46,7 @@ def test_whose_labels_have_a_say(graph: Graph, judge, make_run, part: str, heard
 def test_another_graph_with_the_same_nodes_uses_what_the_sparsifier_said(graph, judge, make_run, tmp_path) -> None:
     run = make_run(graph, judge)
     graph.with_(edges=np.concatenate([graph.edges[:, 5:], [[7], [44]]], axis=1)).save(tmp_path / "other.npz")
-    source = read_source(run, tmp_path / "other.npz")
+    source = read_subject(run, tmp_path / "other.npz")
     assert source.keep_probability is not None
     assert np.isnan(source.keep_probability).sum() == 1
     assert source.notes == [f"1 of {graph.num_edges - 4:,} edges are not in the run: scored without a keep probability"]
@@ -62,7 +66,7 @@ def test_keep_probabilities_find_their_edges_in_any_order(graph: Graph, judge, m
     run = make_run(graph, judge, keep)
     order = np.random.default_rng(0).permutation(graph.num_edges)
     np.savez(run / "edges.npz", edge_index=graph.edges[::-1, order], keep_probability=keep[order])
-    np.testing.assert_allclose(read_source(run).keep_probability, keep)
+    np.testing.assert_allclose(read_subject(run).keep_probability, keep)
 
 
 def test_classes_in_another_order_mean_the_same(graph: Graph, judge, make_run, tmp_path) -> None:
@@ -101,7 +105,7 @@ def test_a_run_without_a_sparsifier_says_so(graph: Graph, judge, make_run) -> No
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["sparsifier"] = {"name": "none"}
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    assert read_source(run).notes == ["the run had no sparsifier: no keep probability for any edge"]
+    assert read_subject(run).notes == ["the run had no sparsifier: no keep probability for any edge"]
 
 
 def test_a_saved_classifier_audits_the_graph_of_its_table(graph: Graph, judge, tmp_path) -> None:
@@ -165,3 +169,14 @@ def test_graphs_that_do_not_fit_are_refused(graph, judge, make_run, tmp_path, ch
     Graph(**other).save(tmp_path / "other.npz")
     with pytest.raises(GsscError, match=message):
         audit_run(run, tmp_path / "other.npz")
+
+
+def test_columns_of_unlike_scales_make_no_duplicates(tmp_path: Path) -> None:
+    table = load_breast_cancer()
+    graph = Graph(
+        table.data, table_neighbours(table.data, 4), table.target, train=np.arange(100), val=np.arange(100, 150)
+    )
+    weight = np.zeros((2, graph.num_features), dtype=np.float32)
+    model = DeployedModel([(weight, np.zeros(2, dtype=np.float32))], ["0", "1"], normalize="none")
+    model.save(tmp_path)
+    assert audit_run(tmp_path, graph).duplicates == []

@@ -28,14 +28,15 @@ def test_only_what_is_unusual_is_told() -> None:
     keep = np.where(np.arange(COUNT) == 0, np.nan, rising)
     evidence = {"features": rising, "common_neighbours": np.r_[0, rising[1:]], "keep_probability": keep}
     reasons = edge_reasons(findings(evidence), 9)
-    assert (
-        reasons[0] == "No common neighbour; less in common than most edges: features (90%); predicted as cat and dog."
+    assert reasons[0] == (
+        "The two ends are predicted as cat and dog and have no common neighbour. "
+        "Less in common than usual: features (90% of edges have more)."
     )
     assert reasons[1] == (
-        "Less in common than most edges: features (80%) and common neighbours (80%); "
-        "training trusts 89% of edges more; predicted as dog and cat."
+        "The two ends are predicted as dog and cat. Less in common than usual: features (80% of edges have more) and "
+        "common neighbours (80%). Training trusts 89% of edges more."
     )
-    assert reasons[8] == "Nothing stands out on its own: all evidence together is weak."
+    assert reasons[8] == "Nothing stands out on its own, but all evidence together is weak."
     assert len(reasons) == 9
 
 
@@ -53,6 +54,6 @@ def test_opinions_against_a_label_are_named() -> None:
         },
     )
     assert label_reasons(findings({}, labels), 2) == [
-        "Labelled cat; against it: the other labelled nodes and the unlabelled nodes. dog fits best.",
-        "Labelled dog, and every comparison agrees. cat comes next.",
+        "Labelled cat, but looks more like dog, judged by the other labelled nodes and the unlabelled nodes.",
+        "Labelled dog, and every comparison agrees; cat comes next.",
     ]

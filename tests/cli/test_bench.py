@@ -70,7 +70,7 @@ def test_only_typed_sparsifier_settings_reach_a_run(gssc, tmp_path):
     recipe, default = 50, 100  # pretrain_epochs of the digits recipe, and of everything else
     assert gssc(*common).returncode == 0
     assert gssc(*common, "--sparsifier.pretrain_epochs", str(default)).returncode == 0
-    rows = Store(tmp_path / "r.sqlite").rows()
+    rows = Store(tmp_path / "r.sqlite").runs()
     assert {json.loads(row["config"])["sparsifier"]["pretrain_epochs"] for row in rows} == {recipe, default}
 
 

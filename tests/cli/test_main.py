@@ -34,6 +34,8 @@ def test_version(gssc) -> None:
         (["predict", "a", "b", "--ouput", "c"], "error: unrecognized arguments: --ouput c; did you mean '--out'?\n"),
         (["predict", "a", "b", "--ou", "c"], "error: unrecognized arguments: --ou c; did you mean '--out'?\n"),
         (["predict", "a", "b"], "error: missing --out; see gssc predict --help\n"),
+        (["data", "import", "--out", "c"], "error: missing --nodes; see gssc data import --help\n"),
+        (["data", "imprt"], "error: unknown subcommand 'imprt'; did you mean 'import'?\n"),
         (["predict", "a", "b", "--out"], "error: --out: expected one argument; see gssc predict --help\n"),
     ],
 )
@@ -62,6 +64,7 @@ def test_help_is_for_people(command: str) -> None:
     ("option", "message"),
     [
         ("--train.normalize=abc", "--train.normalize: must be auto, row, standard or none, not 'abc'"),
+        ("--data.setting=abc", "--data.setting: must be transductive, inductive or cold-start, not 'abc'"),
         ("--train.threads=abc", "--train.threads: must be a whole number, not 'abc'"),
         ("--teachers.trees=abc", "--teachers.trees: must be true or false, not 'abc'"),
     ],

@@ -88,7 +88,7 @@ def test_a_data_set_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: P
         (("corra",), "did you mean 'cora'"),
         (("cora", "--graf", "g.npz"), "did you mean '--graph'"),
         (("--model.hiden=3",), "hiden"),
-        ((), "name a data set"),
+        ((), "name a dataset"),
         (("--graph", "missing.npz"), "missing.npz"),
         (("--graph", "text.npz"), "text.npz"),
         (("--graph", "cut.npz"), "cut.npz"),

@@ -14,7 +14,7 @@ SHORT = ["--model", "str_contrast", "--train.epochs", "1", "--train.warmup_epoch
         (["csbm", "--search", "model.hidden=8,16", "--search", "model.hidden=32"], "names model.hidden twice"),
         (["csbm", "--trials", "0"], "must be at least 1"),
         (["csbn"], "did you mean 'csbm'"),
-        ([], "name a data set"),
+        ([], "name a dataset"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(options, message, tmp_path, monkeypatch, capsys):

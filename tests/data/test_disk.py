@@ -18,8 +18,10 @@ from gssc.data.build import build_graph
 from gssc.data.checks import clean_edges
 from gssc.data.disk import RowFile, check_digests, digest_of, open_graph, recorded_digest
 from gssc.data.edge_sort import BUCKETS, EdgeSort
-from gssc.data.sources import CsbmSource, GraphSource, NpzSource
-from gssc.data.table_source import TableSource
+from gssc.data.graph_stream import InMemoryStream
+from gssc.data.npz import NpzStream
+from gssc.data.synthetic import CsbmStream
+from gssc.data.table_stream import TableStream
 from gssc.data.tables import import_tables
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
@@ -38,7 +40,7 @@ def same(one: Graph, other: Graph, fields: tuple[str, ...] = FIELDS) -> bool:
 
 
 def built(folder: Path, source: Any = None, **options: Any) -> Path:
-    build_graph(source or GraphSource(GRAPH), folder / "g.graph", **options)
+    build_graph(source or InMemoryStream(GRAPH), folder / "g.graph", **options)
     return folder / "g.graph"
 
 
@@ -56,7 +58,7 @@ def test_a_built_graph_is_the_graph_it_was_built_from(tmp_path: Path) -> None:
 def test_a_build_from_npz_reads_it_in_a_stream(tmp_path: Path) -> None:
     weighted = GRAPH.with_(edges=GRAPH.edges, edge_weight=np.linspace(0.5, 2, GRAPH.num_edges))
     weighted.save(tmp_path / "mine.npz")
-    graph = Graph.load(built(tmp_path, NpzSource(tmp_path / "mine.npz")))
+    graph = Graph.load(built(tmp_path, NpzStream(tmp_path / "mine.npz")))
     assert same(graph, weighted)
     assert graph.name == "csbm"
 
@@ -74,7 +76,7 @@ def test_tables_are_built_as_they_are_imported(tmp_path: Path, kind: str, named:
     for table, rows in (("nodes", nodes), ("edges", edges)):
         write_table(tmp_path / f"{table}.{kind}", rows)
     paths = tmp_path / f"nodes.{kind}", tmp_path / f"edges.{kind}"
-    imported, graph = import_tables(*paths), Graph.load(built(tmp_path, TableSource(*paths)))
+    imported, graph = import_tables(*paths), Graph.load(built(tmp_path, TableStream(*paths)))
     assert same(graph, imported, (*FIELDS, "node_ids"))
     for field in ("class_names", "feature_names", "cleaning", "split", "name"):
         assert getattr(graph, field) == getattr(imported, field), field
@@ -95,11 +97,11 @@ def test_an_edge_to_an_unknown_node_is_named(tmp_path: Path) -> None:
     write_table(tmp_path / "n.csv", [["id", "x"], [1, 0.5], [2, 0.5]])
     write_table(tmp_path / "e.csv", [["source", "target"], [1, 2], [2, 3]])
     with pytest.raises(GsscError, match=r"e\.csv:3: the edge names node '3'"):
-        built(tmp_path, TableSource(tmp_path / "n.csv", tmp_path / "e.csv"))
+        built(tmp_path, TableStream(tmp_path / "n.csv", tmp_path / "e.csv"))
 
 
 def test_csbm_is_drawn_with_its_homophily_and_signal(tmp_path: Path) -> None:
-    source = CsbmSource(nodes=3000, num_edges=20_000, classes=4, homophily=0.7, signal=5, features=8, val=50, test=50)
+    source = CsbmStream(nodes=3000, num_edges=20_000, classes=4, homophily=0.7, signal=5, features=8, val=50, test=50)
     graph = Graph.load(built(tmp_path, source, dtype="float16"))
     assert graph.features.dtype == np.float16
     assert 19_000 < graph.num_edges <= 20_000
@@ -136,10 +138,10 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("stage", ["rows", "edges", "buckets", "digests"])
 def test_a_killed_build_goes_on_to_the_same_files(tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gssc.data.sources.ROWS", 100)
-    monkeypatch.setattr("gssc.data.sources.EDGES", 300)
+    monkeypatch.setattr("gssc.data.graph_stream.ROWS", 100)
+    monkeypatch.setattr("gssc.data.graph_stream.EDGES", 300)
     monkeypatch.setattr("gssc.data.build.ROWS_BETWEEN_STATES", 100)
-    source = CsbmSource(nodes=500, num_edges=1500, features=3, val=10, test=10)
+    source = CsbmStream(nodes=500, num_edges=1500, features=3, val=10, test=10)
     whole = build_graph(source, tmp_path / "whole.graph")
     calls: list[str] = []
 
@@ -165,8 +167,8 @@ def test_another_source_starts_over(tmp_path: Path) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        build_graph(GraphSource(GRAPH), tmp_path / "g.graph", on_progress=kill)
-    other = CsbmSource(nodes=200, num_edges=400, features=3, val=10, test=10)
+        build_graph(InMemoryStream(GRAPH), tmp_path / "g.graph", on_progress=kill)
+    other = CsbmStream(nodes=200, num_edges=400, features=3, val=10, test=10)
     build_graph(other, tmp_path / "g.graph")
     assert Graph.load(tmp_path / "g.graph").num_nodes == 200
 
@@ -179,7 +181,7 @@ def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
     built(tmp_path)
     with pytest.raises(GsscError, match="--overwrite"):
         built(tmp_path)
-    built(tmp_path, CsbmSource(nodes=200, num_edges=400, features=3, val=10, test=10), overwrite=True)
+    built(tmp_path, CsbmStream(nodes=200, num_edges=400, features=3, val=10, test=10), overwrite=True)
     assert Graph.load(tmp_path / "g.graph").num_nodes == 200
 
 
@@ -245,9 +247,9 @@ def test_a_flipped_bit_is_found_by_its_digest(tmp_path: Path, capsys: pytest.Cap
 def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     large = Graph([[1.0], [1e5]], edges=[[0], [1]])
     with pytest.raises(GsscError, match="float16 cannot hold: use --dtype float32"):
-        built(tmp_path, GraphSource(large), dtype="float16")
+        built(tmp_path, InMemoryStream(large), dtype="float16")
     with pytest.raises(GsscError, match="float32 or float16"):
-        built(tmp_path, GraphSource(large), dtype="int8")
+        built(tmp_path, InMemoryStream(large), dtype="int8")
 
 
 def test_digests_are_known_without_reading(tmp_path: Path) -> None:
@@ -282,7 +284,7 @@ def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_rows_are_read_from_the_file_as_from_the_map(tmp_path: Path, dtype: str) -> None:
     folder = tmp_path / "big.graph"
-    build_graph(CsbmSource(nodes=150, num_edges=300, features=7, val=5, test=5), folder, dtype=dtype)
+    build_graph(CsbmStream(nodes=150, num_edges=300, features=7, val=5, test=5), folder, dtype=dtype)
     mapped = open_graph(folder).features
     rows = RowFile(mapped)
     assert rows.handle >= 0

@@ -10,14 +10,14 @@ import pytest
 from gssc.deploy import DeployedModel
 from gssc.deploy.export import FORMATS, export_run
 from gssc.deploy.export.card import card
-from gssc.deploy.export.source import Source, read_source
+from gssc.deploy.export.run_model import RunModel, read_run_model
 from gssc.errors import GsscError
 
 HEADINGS = ["Data", "Quality", "Calibration", "Intended use", "Limits", "Input", "Output", "Origin"]
 
 
-def source(model: DeployedModel, **more: dict) -> Source:
-    return Source(Path("runs/mine"), model, digest="ab12", **more)
+def source(model: DeployedModel, **more: dict) -> RunModel:
+    return RunModel(Path("runs/mine"), model, digest="ab12", **more)
 
 
 def section(text: str, heading: str) -> str:
@@ -44,7 +44,7 @@ def test_the_card_of_a_run(model: DeployedModel) -> None:
     assert text.startswith("# Model card: cora\n")
     assert [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")] == HEADINGS
     data = section(text, "Data")
-    for line in ("| data set | cora |", "| split | public |", "| split seed | 5 |", "| training labels | 140 |"):
+    for line in ("| dataset | cora |", "| split | public |", "| split seed | 5 |", "| training labels | 140 |"):
         assert line in data
     assert "graph file" not in data
     assert "| validation | 82.00 % |\n| test | 85.30 % |" in section(text, "Quality")
@@ -63,7 +63,7 @@ def test_the_card_of_a_run(model: DeployedModel) -> None:
 def test_what_is_not_known_is_not_made_up(model: DeployedModel) -> None:
     text = card(source(model))
     assert text.startswith("# Model card: mine\n")
-    assert "| data set | not recorded |" in text
+    assert "| dataset | not recorded |" in text
     assert "| test | not recorded |" in text
     assert "| training labels | not recorded |" in text
     assert "config.yaml" not in text
@@ -106,7 +106,7 @@ def test_names_cannot_break_the_page() -> None:
     model.metadata = {"dataset": "x | y\n\n## z"}
     text = card(source(model))
     assert "\n# heading" not in text
-    assert "| data set | x \\| y ## z |" in text
+    assert "| dataset | x \\| y ## z |" in text
     assert "and 40 more" in section(text, "Output")
     assert "0. f|0\n1. f|1\n" in section(text, "Input")
     assert "divides each row" in section(text, "Input")
@@ -146,29 +146,29 @@ def test_a_card_travels_with_every_format(model_folder: Path, format: str) -> No
 
 def test_what_is_not_a_finished_run(model: DeployedModel, tmp_path: Path) -> None:
     with pytest.raises(GsscError, match="there is no such folder"):
-        read_source(tmp_path / "nowhere")
+        read_run_model(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(GsscError, match="cannot be exported: it has no model.json"):
-        read_source(tmp_path / "empty")
+        read_run_model(tmp_path / "empty")
     (tmp_path / "empty" / "scores.npz").touch()
-    for read in (read_source, DeployedModel.load):
+    for read in (read_run_model, DeployedModel.load):
         with pytest.raises(GsscError, match=r"its model needs the graph to predict; .* in scores\.npz"):
             read(tmp_path / "empty")
     model.save(tmp_path / "run")
     (tmp_path / "run" / "config.yaml").write_text("train: {lr: 0.5}")
     with pytest.raises(GsscError, match="is not finished: resume it with gssc train --out .* --resume"):
-        read_source(tmp_path / "run")
+        read_run_model(tmp_path / "run")
     for broken, message in (("{", "is not JSON"), ("[]", "is not a JSON object")):
         (tmp_path / "run" / "metrics.json").write_text(broken)
         with pytest.raises(GsscError, match=message):
-            read_source(tmp_path / "run")
+            read_run_model(tmp_path / "run")
     (tmp_path / "run" / "metrics.json").write_text('{"versions": [1]}')
     with pytest.raises(GsscError, match="metrics.json: 'versions' must hold named values"):
-        read_source(tmp_path / "run")
+        read_run_model(tmp_path / "run")
     (tmp_path / "run" / "metrics.json").write_text('{"seed": 1}')
     (tmp_path / "run" / "config.yaml").write_text("data: 3")
     with pytest.raises(GsscError, match="config.yaml: 'data' must hold named values, not 3"):
-        read_source(tmp_path / "run")
+        read_run_model(tmp_path / "run")
     (tmp_path / "run" / "config.yaml").write_text("train: {lr: 0.5}")
-    found = read_source(tmp_path / "run")
+    found = read_run_model(tmp_path / "run")
     assert (found.metrics, found.settings) == ({"seed": 1}, {"train": {"lr": 0.5}})

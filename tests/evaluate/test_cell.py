@@ -64,7 +64,7 @@ def test_every_name_is_checked_before_anything_runs(arguments, message):
     ],
 )
 def test_seed_s_takes_split_s(dataset, seed, split):
-    assert Cell("gcn", "none", dataset, seed=seed).source.split == split
+    assert Cell("gcn", "none", dataset, seed=seed).data.split == split
 
 
 def test_the_key_depends_on_everything_that_determines_the_result():
@@ -184,7 +184,7 @@ def test_graphs_of_your_own_stand_beside_data_sets(graph_file):
     made, _ = cells(["mlp"], ["none"], ["cora"], graphs=[graph_file(), f"{bare}:per-class:3"], seeds=2)
     names = ["cora", "mine.npz", "bare.npz:per-class:3"]
     assert [(cell.seed, cell.dataset) for cell in made] == [(seed, name) for seed in (0, 1) for name in names]
-    assert [cell.source.split for cell in made[:3]] == ["public", "own", "per-class:3"]
+    assert [cell.data.split for cell in made[:3]] == ["public", "own", "per-class:3"]
     own, drawn, other = made[1].clean_graph(), made[2].clean_graph(), made[5].clean_graph()
     assert own.name == "mine.npz"
     assert len(drawn.train) == len(other.train) == 9
@@ -226,7 +226,7 @@ def test_every_registered_name_can_be_loaded():
 def test_a_split_that_is_drawn_is_drawn_by_the_seed(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "gssc.evaluate.source.load_dataset", lambda name, **options: asked.append(options["seed"]) or 1 / 0
+        "gssc.evaluate.cell_data.load_dataset", lambda name, **options: asked.append(options["seed"]) or 1 / 0
     )
     for dataset in ("cora:per-class:5", "cora", "csbm"):
         with pytest.raises(ZeroDivisionError):

@@ -23,7 +23,7 @@ def a_row(key: str, **changes):
 def test_what_is_put_comes_back(tmp_path):
     store = Store(tmp_path / "r.sqlite")
     store.put(a_row("one", test_score=0.8125))
-    (row,) = Store(tmp_path / "r.sqlite").rows()
+    (row,) = Store(tmp_path / "r.sqlite").runs()
     assert row["key"] == "one"
     assert row["test_score"] == 0.8125
     assert row["config"] == '{"a": 1}'
@@ -35,7 +35,7 @@ def test_a_failure_never_replaces_a_result_and_a_result_replaces_a_failure(tmp_p
     store = Store(tmp_path / "r.sqlite")
     store.put(a_row("one", status="failed", error="first"))
     store.put(a_row("one", status="failed", error="second"))
-    assert [row["error"] for row in store.rows()] == ["second"]
+    assert [row["error"] for row in store.runs()] == ["second"]
     store.put(a_row("one"))
     store.put(a_row("one", status="failed", error="late"))
     assert store.statuses() == {"one": ("done", "x")}
@@ -45,7 +45,7 @@ def test_rows_of_some_keys(tmp_path):
     store = Store(tmp_path / "r.sqlite")
     for key in "abc":
         store.put(a_row(key))
-    assert [row["key"] for row in store.rows(["c", "a"])] == ["a", "c"]
+    assert [row["key"] for row in store.runs(["c", "a"])] == ["a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_an_edited_row_is_one_line(tmp_path, column, value, message):
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE runs SET {column} = {value}")
     with pytest.raises(GsscError, match=message) as caught:
-        Store(path).rows()
+        Store(path).runs()
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_no_database(tmp_path):
     (tmp_path / "r.sqlite").write_bytes(b"plainly not a database" * 100)
     with pytest.raises(GsscError, match="cannot use the results store"):
-        Store(tmp_path / "r.sqlite").rows()
+        Store(tmp_path / "r.sqlite").runs()
 
 
 def test_a_store_of_another_version(tmp_path):
@@ -83,7 +83,7 @@ def test_a_store_of_another_version(tmp_path):
         connection.execute("CREATE TABLE runs (key TEXT PRIMARY KEY)")
     connection.close()
     with pytest.raises(GsscError, match="another version"):
-        Store(tmp_path / "r.sqlite").rows()
+        Store(tmp_path / "r.sqlite").runs()
 
 
 def test_a_store_of_the_version_before_is_brought_up_to_date(tmp_path):
@@ -96,7 +96,7 @@ def test_a_store_of_the_version_before_is_brought_up_to_date(tmp_path):
         connection.execute("ALTER TABLE runs DROP COLUMN digest")
     store = Store(path)
     store.put(a_row("two"))
-    assert [(row["key"], row["metric"], row["test_score"]) for row in store.rows()] == [
+    assert [(row["key"], row["metric"], row["test_score"]) for row in store.runs()] == [
         ("one", "accuracy", 0.75),
         ("two", "x", 0.5),
     ]
@@ -104,7 +104,7 @@ def test_a_store_of_the_version_before_is_brought_up_to_date(tmp_path):
 
 def test_no_folder(tmp_path):
     with pytest.raises(GsscError, match="cannot open"):
-        Store(tmp_path / "nowhere" / "r.sqlite").rows()
+        Store(tmp_path / "nowhere" / "r.sqlite").runs()
 
 
 WRITER = """
@@ -132,7 +132,7 @@ def test_two_processes_writing_at_once_lose_nothing(tmp_path):
     assert [process.wait(60) for process in both] == [0, 0]
     for process in both:
         process.stdout.close()
-    assert len(Store(path).rows()) == 120
+    assert len(Store(path).runs()) == 120
 
 
 def test_a_killed_writer_leaves_every_row_it_said_it_wrote(tmp_path):
@@ -149,4 +149,4 @@ def test_a_killed_writer_leaves_every_row_it_said_it_wrote(tmp_path):
     process.stdout.close()
     written = max([written, *(int(number) + 1 for number in rest if number.isdigit())])
     time.sleep(0.1)
-    assert written <= len(Store(path).rows()) <= written + 1
+    assert written <= len(Store(path).runs()) <= written + 1

@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 
 from gssc.errors import GsscError
-from gssc.evaluate.export import WRITERS, export_rows, markdown
+from gssc.evaluate.export import WRITERS, export_runs, markdown
 from gssc.evaluate.store import COLUMNS
 from gssc.evaluate.summary import result_table
 from gssc.files import check_output
@@ -94,7 +94,7 @@ def test_ranks_over_several_data_sets():
 def test_exports(tmp_path, ending):
     path = tmp_path / f"out.{ending}"
     made = rows(SCORES)
-    export_rows(check_output(path, WRITERS), made)
+    export_runs(check_output(path, WRITERS), made)
     if ending == "parquet":
         assert pyarrow.parquet.read_table(path).to_pylist() == [{name: row[name] for name in COLUMNS} for row in made]
     elif ending == "csv":

@@ -60,7 +60,7 @@ def test_a_stopped_sweep_goes_on_where_it_stopped(tmp_path):
     rest = Here(result)
     Sweep(some_cells(), store, rest).run()
     assert len(rest.ran) == 1
-    assert len(store.rows()) == 4
+    assert len(store.runs()) == 4
 
 
 def test_a_failed_run_is_recorded_and_tried_again_only_on_request(tmp_path):
@@ -78,7 +78,7 @@ def test_a_failed_run_is_recorded_and_tried_again_only_on_request(tmp_path):
 
     Sweep(some_cells(seeds=1), store, Here(picky)).run(Ear())
     assert heard == [("gcn", "failed"), ("sage", "done")]
-    assert [row["error"] for row in store.rows() if row["model"] == "gcn"] == ["not today"]
+    assert [row["error"] for row in store.runs() if row["model"] == "gcn"] == ["not today"]
     assert Sweep(some_cells(seeds=1), store, Here(result)).missing == []
     again = Here(result)
     Sweep(some_cells(seeds=1), store, again, retry=True).run()
@@ -104,7 +104,7 @@ def test_what_another_process_finished_meanwhile_is_not_run(tmp_path):
 def test_a_row_keeps_what_is_needed_to_trust_it(tmp_path):
     store = Store(tmp_path / "r.sqlite")
     Sweep(some_cells(models=["gcn"], seeds=1, label_noise=["symmetric:0.4"]), store, Here()).run()
-    (row,) = store.rows()
+    (row,) = store.runs()
     assert row["error"] is None
     assert 0 <= row["test_score"] <= 1
     assert row["epochs"] == 2
@@ -122,7 +122,7 @@ def test_the_same_cell_gives_the_same_result(tmp_path):
     for name in ("a", "b"):
         store = Store(tmp_path / f"{name}.sqlite")
         Sweep(some_cells(models=["gcn"], sparsifiers=["drop_edge"], seeds=1), store, Here()).run()
-        scores.append(store.rows()[0]["val_score"])
+        scores.append(store.runs()[0]["val_score"])
     assert scores[0] == scores[1]
 
 
@@ -135,7 +135,7 @@ def test_one_training_serves_both_settings_of_a_model_that_needs_no_edges(tmp_pa
         ("gcn", "inductive"),
         ("mlp", "inductive"),
     ]
-    assert len(store.rows()) == 4
+    assert len(store.runs()) == 4
     assert Sweep(both, store, Here(result)).missing == []
 
 
@@ -156,15 +156,15 @@ def test_a_killed_sweep_continues(tmp_path):
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     store = Store(tmp_path / "r.sqlite")
     deadline = time.monotonic() + 60
-    while len(store.rows()) < 2 and time.monotonic() < deadline:
+    while len(store.runs()) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(10)
-    before = {row["key"]: row["finished_at"] for row in store.rows()}
+    before = {row["key"]: row["finished_at"] for row in store.runs()}
     assert 2 <= len(before) < 9
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert f"{len(before)} of them in" in " ".join(done.stderr.split())
-    after = {row["key"]: row["finished_at"] for row in store.rows()}
+    after = {row["key"]: row["finished_at"] for row in store.runs()}
     assert len(after) == 9
     assert before.items() <= after.items()

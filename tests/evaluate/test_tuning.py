@@ -144,6 +144,21 @@ def test_another_search_in_the_folder_is_refused(tmp_path, graph):
         open_study(tuning)
 
 
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")
+def test_a_trial_that_ends_while_others_look_counts_once(tmp_path, graph, monkeypatch):
+    tuning = tuning_of(tmp_path, graph)
+    study = open_study(tuning)
+    trial = study.ask()
+    trial.set_user_attr("process", "a process that is gone")
+    listed = study.get_trials(deepcopy=True)
+    study.tell(trial, 0.5)
+    monkeypatch.setattr(module, "is_gone", lambda process: True)
+    found, ask = iter([listed]), study.get_trials
+    monkeypatch.setattr(study, "get_trials", lambda **which: next(found, None) or ask(**which))
+    assert progress_of(study, tuning.token) == module.Progress(1, 0, 0, 0.5)
+    assert len(study.trials) == 1
+
+
 def test_nothing_to_choose_by(tmp_path, graph):
     module._blind_graph.cache_clear()
     with pytest.raises(GsscError, match="no validation nodes"):

@@ -13,6 +13,7 @@ from gssc.data import load_dataset
 from gssc.data.noise import add_noise
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.learner.faculty import Faculty
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.run import Run
@@ -78,6 +79,28 @@ def test_it_resumes_from_any_step_to_the_same_bytes(graph: Graph, stop: int):
     for _ in second.epochs():
         pass
     assert same(weights_of(second), whole)
+
+
+@pytest.mark.parametrize("stop", [2, 5])
+def test_stopped_among_the_teachers_it_makes_the_same_choices(stop: int, monkeypatch: pytest.MonkeyPatch):
+    """After five records the correction is decided; nothing that was fitted before is fitted again."""
+    clean = load_dataset("csbm", nodes=300, seed=2, homophily=0.8, signal=1.0)
+    graph, _ = add_noise(clean, label="asymmetric:0.7", structure="none", features="none", seed=0)
+    config = quick(trees=True)
+    fit, fits = Faculty._views, []
+    monkeypatch.setattr(Faculty, "_views", lambda *inputs: fits.append(1) or fit(*inputs))
+    whole, first, second = (LearnerTraining(graph, config) for _ in range(3))
+    records = [epoch.phase for epoch in whole.epochs()]
+    needed = len(fits)
+    fits.clear()
+    for _ in zip(range(stop), first.epochs(), strict=False):
+        pass
+    second.load_state_dict(first.state_dict())
+    assert 0 < len(fits) < needed
+    assert [epoch.phase for epoch in second.epochs()] == records[stop:]
+    assert len(fits) == needed
+    assert (second.choices, second.epoch) == (whole.choices, whole.epoch)
+    assert same(weights_of(second), weights_of(whole))
 
 
 def test_edges_between_classes_do_no_harm():

@@ -34,14 +34,26 @@ def test_opinions_that_err_on_different_nodes_come_together():
     assert pool.jury.score(pool.teacher(5)) == 1.0
 
 
-def test_few_labels_take_the_best_of_each_kind_that_is_near_the_best():
+def test_few_labels_weigh_opinions_by_the_likelihood_of_the_labels():
     pool, truth = pool_of(80)
     nodes = np.arange(80)
-    pool.add("regression, C=1 on rows", opinion(truth, nodes < 8))
-    pool.add("regression, C=10 on rows", opinion(truth, nodes < 9))
-    pool.add("forest on rows", opinion(truth, nodes < 10))
-    pool.add("class means on rows", opinion(truth, nodes < 60))
-    assert pool.team(5) == ["regression, C=1 on rows", "forest on rows"]
+    pool.add("a", opinion(truth, nodes < 8))
+    pool.add("b", opinion(truth, nodes < 9))
+    pool.add("poor", opinion(truth, nodes < 60))
+    weights = pool.weights()
+    assert set(weights) == {"a", "b"}  # the poor one is too unlikely to count
+    losses = {name: pool.jury.loss(pool.opinions[name]) * len(pool.jury.truth) for name in "ab"}
+    assert weights["a"] == 1.0
+    assert np.isclose(weights["b"], np.exp(losses["a"] - losses["b"]))
+    assert pool.jury.score(pool.teacher(5)) == pool.jury.score(pool.opinions["a"])
+
+
+def test_without_judging_labels_all_opinions_count_alike():
+    jury = Jury(np.array([0, -1, -1]), np.array([0]), np.array([], dtype=np.int64), 2)
+    pool = Pool(jury, *NO_EDGES, 3)
+    for name, share in (("a", 0.9), ("b", 0.3)):
+        pool.opinions[name] = (np.array([[share, 1 - share]] * 3, dtype=np.float32),)
+    assert pool.weights() == {"a": 1.0, "b": 1.0}
 
 
 def test_pruning_keeps_the_best_and_the_team():

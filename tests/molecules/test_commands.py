@@ -46,6 +46,8 @@ def test_train_then_predict_from_smiles(table: Path, tmp_path: Path, capsys: pyt
     assert "1 rows hold no molecule" in capsys.readouterr().err
     metrics = json.loads((run / "metrics.json").read_text())
     assert (metrics["metric"], metrics["molecules"], metrics["skipped"]) == ("roc_auc", 40, 1)
+    assert metrics["kept_because"] == "the last epoch"
+    assert [json.loads(line)["best"] for line in (run / "metrics.jsonl").read_text().splitlines()] == [False, True]
     assert "not a molecule" in (run / "skipped.csv").read_text()
     assert main(["predict", str(run), str(table), "--smiles-column", "structure", "--out", str(out)]) == 0
     with out.open(newline="") as file:
@@ -53,7 +55,7 @@ def test_train_then_predict_from_smiles(table: Path, tmp_path: Path, capsys: pyt
     assert len(rows) == 41  # nothing is lost
     assert rows[40]["probability_active"] == ""
     assert all(0 <= float(row["probability_active"]) <= 1 for row in rows[:40])
-    assert "row 41" in capsys.readouterr().out
+    assert "blank predictions: 1 (row 41)\n" in capsys.readouterr().out
     logits = np.load(run / "scores.npz")["scores"][:, 0]
     given = np.array([float(row["probability_active"]) for row in rows[:40]])
     np.testing.assert_allclose(given, 1 / (1 + np.exp(-logits)), atol=1e-5)
@@ -74,10 +76,11 @@ def test_a_deployed_regression_gives_what_training_gave(
     np.testing.assert_allclose(values, np.load(run / "scores.npz")["scores"], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("seconds_between_checkpoints", [0, 1000])
 def test_resume_gives_the_bytes_of_an_uninterrupted_run(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds_between_checkpoints: int
 ) -> None:
-    monkeypatch.setattr("gssc.molecules.run.SECONDS_BETWEEN_CHECKPOINTS", 0)
+    monkeypatch.setattr("gssc.molecules.run.SECONDS_BETWEEN_CHECKPOINTS", seconds_between_checkpoints)
     molecules = read_molecules(table, smiles_column="structure", targets=["active"], split="random")
     settings = molecule_model("gssc").settings(hidden=16, embedding=8)
     settings.train.epochs = 3
@@ -130,6 +133,10 @@ def test_a_long_table_is_predicted_in_blocks(table: Path, tmp_path: Path, monkey
     blocks = predict_table(model, table, tmp_path / "b.csv", "structure")
     assert whole == blocks
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    formulas = tmp_path / "formulas.csv"
+    formulas.write_text("smiles\n=1+1\nCO\n")
+    predict_table(model, formulas, tmp_path / "d.csv")
+    assert (tmp_path / "d.csv").read_text().splitlines()[1] == "1,'=1+1,"  # no formula for a spreadsheet
     with pytest.raises(GsscError, match="row 41"):
         predict_table(model, table, tmp_path / "c.csv", "structure", invalid="refuse")
     assert not (tmp_path / "c.csv").exists()
@@ -151,6 +158,15 @@ def test_rows_without_a_molecule_can_be_refused(
     assert not out.exists()
     assert main(["predict", str(run), str(table), "--out", str(out)]) == 2
     assert "name it with --smiles-column" in capsys.readouterr().err
+
+
+def test_a_binary_target_among_measurements_is_reported(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(table, tmp_path / "run", "--targets", "active,potency", *TINY) == 0
+    assert "note: active has only the values 0 and 1 but is learned as a measurement" in capsys.readouterr().err
+    assert train(table, tmp_path / "other", "--targets", "active", *TINY) == 0
+    assert "measurement" not in capsys.readouterr().err
 
 
 def test_a_damaged_model_is_refused(table: Path, tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ def test_the_numpy_export_runs_on_its_own(run: Path, tmp_path: Path, capsys: pyt
     command = [sys.executable, "-c", code, str(table), str(tmp_path / "found.csv"), "structure"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "out")}
     subprocess.run(command, check=True, env=environment, cwd=tmp_path)
+    alone = [sys.executable, str(tmp_path / "out" / "predict.py")]
+    assert subprocess.run(alone, capture_output=True, text=True).stderr.startswith("usage: python predict.py")
     with (tmp_path / "found.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["smiles"] for row in rows] == TEXTS
@@ -103,6 +105,7 @@ def test_the_card_and_what_is_refused(run: Path) -> None:
     card = (export.folder / "MODEL_CARD.md").read_text()
     assert "| test | 0.75 |" in card
     assert "0. first" in card
+    assert "of 2 targets of a molecule" in card
     with pytest.raises(GsscError, match="exists already"):
         export_molecules(run, "card")
     with pytest.raises(GsscError, match="no export format 'torch'"):

@@ -20,6 +20,7 @@ from gssc.molecules.batches import collate
 from gssc.molecules.environments import environments
 from gssc.molecules.featurize import featurize
 from gssc.molecules.load import properties
+from gssc.molecules.models.encoder import GraphEncoder, GraphTensors
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.objective import GraphObjective, average_precision
 from gssc.molecules.pretrain.pool import canonical
@@ -178,6 +179,22 @@ def test_environments_tell_apart_what_atom_fields_cannot() -> None:
     assert far[1] == far[6]
     turned = featurize(["OCCCC"])
     assert set(environments(turned, 2)[1].tolist()) == set(far[:5].tolist())
+
+
+def test_the_encoder_computes_what_plain_gcn_layers_compute(molecules: MoleculeSet) -> None:
+    layers = pytest.importorskip("torch_geometric.nn")
+    torch.manual_seed(0)
+    encoder = GraphEncoder("gcn", 8, layers=1).eval()
+    graph = GraphTensors.of(molecules, collate(molecules, np.arange(6)))
+    plain = layers.GCNConv(8, 8)
+    plain.load_state_dict(encoder.convolutions[0].state_dict())
+    rows = encoder.atom_embedding(graph.atoms + encoder.offsets)
+    expected = encoder.norms[0](plain(rows, graph.edges))
+    torch.testing.assert_close(encoder(graph), expected)
+    given = [
+        torch.autograd.grad(out.square().sum(), encoder.atom_embedding.weight)[0] for out in (encoder(graph), expected)
+    ]
+    torch.testing.assert_close(*given)
 
 
 def test_equal_rows_are_stored_once() -> None:

@@ -46,7 +46,7 @@ def tensors(molecules: MoleculeSet) -> GraphTensors:
 def test_no_spelling_of_a_test_molecule_is_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     target = featurize(["CCO", "CCN", "c1ccccc1", "CCCC"], name="mine").with_(train=[1], val=[3], test=[0, 2])
     other = featurize(["OCC", "C1=CC=CC=C1", "CCS", "C(C)N"])
-    monkeypatch.setattr(pools, "load_molecules", lambda name: other)
+    monkeypatch.setattr(pools, "published", lambda name: other)
     pool = pretraining_pool(target, "bbbp", limit=100)
     assert sorted(pool.smiles.tolist()) == ["C(C)N", "CCCC", "CCN", "CCS"]
     hidden = {canonical(text) for text in target.smiles[target.test]}
@@ -131,6 +131,9 @@ def test_pretraining_resumes_where_it_stopped(monkeypatch: pytest.MonkeyPatch, t
     resumed = weights(settings)
     assert len(passes) == 4  # two, the interruption, and the one that was missing
     assert all(torch.equal(resumed[key], whole[key]) for key in whole)
+    monkeypatch.setattr(GraphCL, "__init__", lambda *given: pytest.fail("the task is not needed any more"))
+    loaded = weights(settings)
+    assert all(torch.equal(loaded[key], whole[key]) for key in whole)
 
 
 def test_functional_groups_and_conformers() -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -101,6 +103,18 @@ def test_rows_without_an_id_have_their_file_and_number(model_folder, tmp_path):
     assert table.column("row").to_pylist() == [0, 1, 2, 0, 1]
     score(model_folder, tmp_path / "in" / "a.parquet", tmp_path / "one", Here())
     assert pq.read_table(tmp_path / "one").column_names[:2] == ["row", "prediction"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_first_column_that_is_no_feature_holds_the_ids(model, tmp_path, suffix):
+    DeployedModel(model.layers, model.class_names, feature_names=list("abc")).save(tmp_path / "model")
+    path = tmp_path / f"in.{suffix}"
+    if suffix == "csv":
+        path.write_text("customer,a,b,c\nk1,1,2,3\nk2,4,5,6\n")
+    else:
+        pq.write_table(pa.table({"customer": ["k1", "k2"], **dict(zip("abc", rows_of(2).T, strict=True))}), path)
+    score(tmp_path / "model", path, tmp_path / "out", Here())
+    assert pq.read_table(tmp_path / "out").column("id").to_pylist() == ["k1", "k2"]
 
 
 def test_ids_of_whole_numbers_stay_so_even_where_some_are_missing(model_folder, tmp_path):
@@ -245,7 +259,8 @@ def test_killed_at_any_moment_it_goes_on_and_ends_the_same(model_folder, tmp_pat
         try:
             process.wait(patience * rng.random() if patience < 600 else patience)
         except subprocess.TimeoutExpired:
-            subprocess.run(["kill", "-9", f"-{process.pid}"], check=True)
+            # Not the program kill: that of procps 4.0.2 takes "-12345" for "-1" and ends every process of the machine.
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             kills += 1
         process.stdout.close()

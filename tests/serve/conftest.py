@@ -192,3 +192,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
     model.save(folder)
     return folder
+
+
+@pytest.fixture
+def oxygen_model() -> Any:
+    """The share of oxygen among the atoms, as a logit: one linear map that uses one column."""
+    pytest.importorskip("rdkit")
+    from gssc.molecules.atom_rows import RowFormat
+    from gssc.molecules.deployed import DeployedMolecules
+    from gssc.molecules.fields import ATOM_WIDTH
+
+    weight = np.zeros((1, ATOM_WIDTH), dtype=np.float32)
+    weight[0, 7] = 1  # element 8
+    one, zero = np.ones((1, 1), np.float32), np.zeros(1, np.float32)
+    return DeployedMolecules([([(weight, zero)], [(one, zero)])], ("oxygen",), RowFormat(), use_size=False)

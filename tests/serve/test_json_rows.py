@@ -54,7 +54,7 @@ def test_sparse_rows_are_the_dense_ones() -> None:
         ('{"indices": [[0]]}', 'the body must be {"rows"'),
         ('{"rows": [[1, 2, 3]], "indices": [[0]], "values": [[1]]}', 'the body must be {"rows"'),
         ('{"rows": {"0": [1, 2, 3]}}', "not objects"),
-        ('{"rows": null}', "rows is null; it must be a list with one list per row"),
+        ('{"rows": null}', "rows is null; it must be a list with one list or object per row"),
         ('{"rows": "/etc/passwd"}', "rows is '/etc/passwd'; it must be a list"),
         ('{"rows": []}', "rows is empty"),
         ('{"rows": [[1, 2, 3], 4]}', "row 1 of rows is 4; it must be a list of numbers"),

@@ -17,38 +17,30 @@ import pytest
 pytest.importorskip("rdkit")
 
 import gssc.serve.molecules
-from gssc.molecules.atom_rows import RowFormat
 from gssc.molecules.deployed import DeployedMolecules
-from gssc.molecules.fields import ATOM_WIDTH
 from gssc.serve.molecules import LONGEST_SMILES, answers
 
 TOKEN = "a-token-of-some-length"
-
-
-def model() -> DeployedMolecules:
-    """The share of oxygen among the atoms, as a logit: one linear map that looks at one column."""
-    weight = np.zeros((1, ATOM_WIDTH), dtype=np.float32)
-    weight[0, 7] = 1  # element 8
-    one, zero = np.ones((1, 1), np.float32), np.zeros(1, np.float32)
-    return DeployedMolecules([([(weight, zero)], [(one, zero)])], ("oxygen",), RowFormat(), use_size=False)
 
 
 def logistic(share: float) -> float:
     return float(1 / (1 + np.exp(-share)))
 
 
-def test_a_reason_for_what_is_no_molecule_and_values_for_the_rest() -> None:
-    first, second, third, fourth = answers(model(), ["CO", "nonsense", "CCO", "C" * (LONGEST_SMILES + 1)])
+def test_a_reason_for_what_is_no_molecule_and_values_for_the_rest(oxygen_model: DeployedMolecules) -> None:
+    first, second, third, fourth = answers(oxygen_model, ["CO", "nonsense", "CCO", "C" * (LONGEST_SMILES + 1)])
     assert first["values"] == pytest.approx([logistic(1 / 2)])
     assert third["values"] == pytest.approx([logistic(1 / 3)])
     assert second["values"] is None
     assert "not a SMILES" in second["reason"]
     assert "at most" in fourth["reason"]
-    assert answers(model(), ["?"])[0]["values"] is None
+    assert answers(oxygen_model, ["?"])[0]["values"] is None
 
 
-def test_the_command_serves_molecules(start_process: Callable[..., Any], tmp_path: Path) -> None:
-    model().save(tmp_path)
+def test_the_command_serves_molecules(
+    start_process: Callable[..., Any], tmp_path: Path, oxygen_model: DeployedMolecules
+) -> None:
+    oxygen_model.save(tmp_path)
     client = start_process(tmp_path, "--max-rows", "3").client
 
     def predict(content: Any) -> Any:
@@ -68,13 +60,20 @@ def test_the_command_serves_molecules(start_process: Callable[..., Any], tmp_pat
     page = client.get("/")
     assert b"<textarea" in page.body
     assert "script-src 'sha256-" in page.headers["content-security-policy"]
-    assert client.get("/model").json == {"targets": ["oxygen"], "kind": "probability", "radius": 0}
+    assert client.get("/model").json == {
+        "targets": ["oxygen"],
+        "kind": "probability",
+        "radius": 0,
+        "max_rows": 3,
+    }
     assert client.get("/health").json == {"status": "ok"}
     assert b"gssc_rows_total 2.0" in client.get("/metrics").body
 
 
-def test_a_token_is_asked_for(start_process: Callable[..., Any], tmp_path: Path) -> None:
-    model().save(tmp_path)
+def test_a_token_is_asked_for(
+    start_process: Callable[..., Any], tmp_path: Path, oxygen_model: DeployedMolecules
+) -> None:
+    oxygen_model.save(tmp_path)
     secret = tmp_path / "token"
     secret.write_text(TOKEN)
     secret.chmod(0o600)

@@ -182,3 +182,36 @@ def test_docs_need_nothing_from_elsewhere(browser, client) -> None:
         assert operation in shown
     assert '{"rows":[[0,0,1]]}' in shown
     assert page.complaints() == []
+
+
+def test_molecules_are_read_from_a_csv_predicted_drawn_and_downloaded(
+    browser, start_process, tmp_path: Path, downloads: Path, oxygen_model
+) -> None:
+    oxygen_model.save(tmp_path)
+    (tmp_path / "mine.csv").write_text('name,structure\n"acid, acetic",CC(=O)O\nnone,\nmethanol,CO\nbad,C1CC(\n')
+    page = Page(browser, start_process(tmp_path).client)
+    assert "oxygen" in wait(lambda: page.text("model"))
+    page.at("file").send_keys(str(tmp_path / "mine.csv"))
+    wait(lambda: page.at("column").is_displayed())
+    page.at("column").send_keys("structure")
+    wait(lambda: page.at("smiles").get_attribute("value") == "CC(=O)O\n\nCO\nC1CC(")
+    page.at("go").click()
+    assert wait(lambda: page.text("result-title")) == "4 molecules, 2 not readable"
+    shown = page.cells("predictions")
+    half = "0.622"  # the logistic function of one half, the share of oxygen
+    assert shown[0] == ["", "SMILES", "probability of oxygen"]
+    assert [shown[1][1:], shown[3][1:]] == [["CC(=O)O", half], ["CO", half]]
+    assert shown[2][2] == "the SMILES is empty"
+    assert "not a SMILES" in shown[4][2]
+    drawn = "return [...document.querySelectorAll('img')].filter(image => image.naturalWidth).map(image => image.alt)"
+    wait(lambda: len(browser.execute_script(drawn)) == 2)
+    assert set(browser.execute_script(drawn)) == {"structure of CC(=O)O", "structure of CO"}
+    page.at("download").click()
+    lines = downloaded(downloads / "predictions.csv").decode().splitlines()
+    assert lines[0] == "row,smiles,probability_oxygen,reason"
+    assert [line.split(",")[0] for line in lines[1:]] == ["1", "2", "3", "4"]
+    assert lines[2] == "2,,,the SMILES is empty"
+    page.at("smiles").clear()
+    page.at("go").click()
+    assert wait(lambda: page.text("error")) == "Enter at least one SMILES."
+    assert page.complaints() == []

@@ -7,9 +7,9 @@ from torch import nn
 
 from gssc.config import parse_config
 from gssc.data import csbm
-from gssc.train.averaging import AveragedModel
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
+from gssc.train.optimize import AveragedModel
 
 SETTINGS = {
     "model": {"name": "str_contrast", "hidden": 8},

@@ -352,7 +352,7 @@ def test_what_is_deployed_is_what_was_judged(normalize: str):
 
 
 def test_center_step_takes_no_more_nodes_than_it_may(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gssc.train.bilevel.CENTER_NODES", 8)
+    monkeypatch.setattr("gssc.train.theta.PairTraining.center_nodes", 8)
     training = BilevelTraining(GRAPH, settings())
     sizes = []
     plain = training.model.forward

@@ -16,7 +16,7 @@ from gssc.result import fit as fit_config
 from gssc.result import make_training
 from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
-from gssc.train.pairing import training_way
+from gssc.train.registry import training_way
 
 pytestmark = pytest.mark.usefixtures("short_students")
 CLOSED_FORM = ("label_spreading", "linear_spread", "linear_both", "ridge_student")

@@ -16,14 +16,16 @@ from torch import Tensor
 from gssc.config import ContrastConfig
 from gssc.data import csbm
 from gssc.data.build import build_graph
-from gssc.data.sources import CsbmSource, GraphSource, NodeFacts
+from gssc.data.graph_stream import InMemoryStream, NodeFacts
+from gssc.data.synthetic import CsbmStream
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
 from gssc.learner.streamed import StreamedLearner, fitted
 from gssc.result import fit, make_training
-from gssc.run import Run, fingerprint
+from gssc.run import Run
+from gssc.run_graph import fingerprint
 from gssc.sparsify.registry import sparsifier_settings
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
@@ -35,7 +37,7 @@ GRAPH = csbm(nodes=200, classes=3, features=6, degree=6, per_class=10, signal=4.
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     folder = tmp_path_factory.mktemp("disk")
-    build_graph(GraphSource(GRAPH), folder / "g.graph")
+    build_graph(InMemoryStream(GRAPH), folder / "g.graph")
     return Graph.load(folder / "g.graph")
 
 
@@ -79,7 +81,7 @@ def test_streamed_and_in_memory_steps_are_the_same_on_the_same_batches(on_disk: 
     streamed.prepare()
     assert identical(weights(memory), weights(streamed))
     start = weights(memory)
-    of_memory = memory._class_weight(memory.pairs)
+    of_memory = memory._weight_of_classes(memory.pairs)
     assert of_memory is not None
     assert streamed.class_weight is not None
     assert torch.equal(of_memory, streamed.class_weight)
@@ -283,7 +285,7 @@ class WideSource:
         return NodeFacts(np.arange(ROWS) % 2, ("0", "1"), *parts, split="first")
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[tuple[np.ndarray, None]]:
-        drawn = CsbmSource(nodes=ROWS, num_edges=100_000, classes=2, val=10, test=10)
+        drawn = CsbmStream(nodes=ROWS, num_edges=100_000, classes=2, val=10, test=10)
         yield from ((edges, None) for edges, _ in drawn.edges(start, None))
 
 
@@ -291,7 +293,7 @@ class WideSource:
 def test_memory_stays_within_a_quarter_of_the_features(tmp_path: Path) -> None:
     about = build_graph(WideSource(), tmp_path / "wide.graph")
     assert about["files"]["features.npy"]["bytes"] > 4 * ROOM
-    small = CsbmSource(nodes=600, num_edges=3000, features=600, classes=2, val=10, test=10)
+    small = CsbmStream(nodes=600, num_edges=3000, features=600, classes=2, val=10, test=10)
     build_graph(small, tmp_path / "small.graph")
     command = [sys.executable, "-c", LIMITED, str(tmp_path / "wide.graph"), str(ROOM), str(tmp_path / "small.graph")]
     process = subprocess.run(command, capture_output=True, text=True, timeout=600)

@@ -11,7 +11,8 @@ from gssc.audit.edges import doubt_edges
 from gssc.audit.findings import Findings, Ranking
 from gssc.audit.labels import doubt_labels, doubt_targets
 from gssc.audit.nodes import duplicate_groups, featureless_nodes, isolated_nodes
-from gssc.audit.source import Source, read_source
+from gssc.audit.subject import Subject, read_subject
+from gssc.features import columns_on_one_scale
 from gssc.graph import Graph
 from gssc.trust.pairs import PairEvidence
 from gssc.trust.sketch import feature_sketch, label_width
@@ -40,33 +41,34 @@ def audit_run(
     """
     stage = on_stage or (lambda _: None)
     stage(STAGES[0])
-    return audit_source(read_source(run, graph, data_root), seed, stage)
+    return audit_subject(read_subject(run, graph, data_root), seed, stage)
 
 
-def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = lambda _: None) -> Findings:
+def audit_subject(subject: Subject, seed: int = 0, stage: Callable[[str], None] = lambda _: None) -> Findings:
     """Return the audit of what was read."""
-    graph, model, notes = source.graph, source.model, list(source.notes)
+    graph, model, notes = subject.graph, subject.model, list(subject.notes)
     stage(STAGES[1])
     probabilities = model.predict_proba(graph.features)
     embedding = model.embed(graph.features) if len(model.layers) > 1 else model.logits(graph.features)
-    sketch = feature_sketch(graph.features, seed=seed)
+    compared = columns_on_one_scale(graph.features)
+    sketch = feature_sketch(compared, seed=seed)
 
     stage(STAGES[2])
-    evidence = PairEvidence(graph, sketch, embedding, probabilities)
-    edges, remarks = doubt_edges(graph, evidence, source.keep_probability, seed, source.keep_counts)
+    evidence = PairEvidence(graph.with_(features=compared), sketch, embedding, probabilities)
+    edges, remarks = doubt_edges(graph, evidence, subject.keep_probability, seed, subject.keep_counts)
     notes += remarks
 
     stage(STAGES[3])
     labels = Ranking.of(np.empty((0, 1), dtype=np.int64), np.empty(0), {})
     if not len(graph.train):
         notes.append("the graph has no training nodes: no labels to audit")
-    elif graph.is_multilabel:
+    elif not graph.task.has_classes:
         labels = doubt_targets(graph.train, graph.labels[graph.train], evidence.adjacency, probabilities)
         notes.append("multi-label targets: scored by model and neighbourhood alone, which saw them in training")
     else:
-        wide = feature_sketch(graph.features, label_width(graph.num_nodes), seed)
+        wide = feature_sketch(compared, label_width(graph.num_nodes), seed)
         witnesses = graph.val[graph.labels[graph.val] >= 0]
-        given = source.model_labels()
+        given = subject.model_labels()
         labels = doubt_labels(
             graph.train,
             given[graph.train],
@@ -82,10 +84,10 @@ def audit_source(source: Source, seed: int = 0, stage: Callable[[str], None] = l
         class_names=tuple(model.class_names),
         edges=edges,
         labels=labels,
-        predicted=None if graph.is_multilabel else probabilities.argmax(axis=1),
-        duplicates=duplicate_groups(graph, sketch, seed),
+        predicted=probabilities.argmax(axis=1) if graph.task.has_classes else None,
+        duplicates=duplicate_groups(graph, sketch, seed, compared),
         isolated=isolated_nodes(graph),
         featureless=featureless_nodes(graph.features),
         notes=notes,
-        confidence=None if graph.is_multilabel else probabilities.max(axis=1),
+        confidence=probabilities.max(axis=1) if graph.task.has_classes else None,
     )

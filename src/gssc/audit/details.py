@@ -44,8 +44,8 @@ class Details:
         about: dict[str, Any] = {"name": findings.node_name(node), "edges": len(self.neighbours(node))}
         if self.part[node]:
             about["part"] = self.part[node]
-            if not graph.is_multilabel:
-                about["label"] = graph.class_names[graph.labels[node]] if graph.class_names else str(graph.labels[node])
+            if graph.task.has_classes:
+                about["label"] = graph.output_names[graph.labels[node]]
         if findings.predicted is not None:
             about["predicted"] = int(findings.predicted[node])
         if findings.confidence is not None:

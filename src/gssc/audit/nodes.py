@@ -19,7 +19,9 @@ BITS = 24
 NEIGHBOURS = 8
 
 
-def duplicate_groups(graph: Graph, sketch: np.ndarray, seed: int = 0) -> list[DuplicateGroup]:
+def duplicate_groups(
+    graph: Graph, sketch: np.ndarray, seed: int = 0, compared: Features | None = None
+) -> list[DuplicateGroup]:
     """Groups of nodes with equal or nearly equal feature rows (cosine above 0.999), the largest first.
 
     Equal rows are found by a digest of their bytes, all of them. Nearly equal rows are looked for among rows that lie
@@ -29,13 +31,16 @@ def duplicate_groups(graph: Graph, sketch: np.ndarray, seed: int = 0) -> list[Du
 
     Args:
         graph: features, split and training labels.
-        sketch: short feature rows, see :func:`gssc.trust.sketch.feature_sketch`.
+        sketch: short rows of what is compared, see :func:`gssc.trust.sketch.feature_sketch`.
         seed: of the planes.
+        compared: the rows that nearly equal ones are looked for in, if not the features themselves, see
+            :func:`gssc.features.columns_on_one_scale`.
     """
     same = _equal_rows(graph.features)
     kinds, first_of_kind = np.unique(same, return_index=True)
     first_of_kind = first_of_kind[kinds >= 0]  # one node of each different row, rows of zeros left out
-    near = _near_pairs(graph.features, first_of_kind, sketch, seed)
+    rows = graph.features if compared is None else compared
+    near = _near_pairs(rows, first_of_kind, sketch, seed)
     full = np.flatnonzero(same >= 0)
     first = np.concatenate([full, near[0]])
     representative = np.full(int(same.max(initial=-1)) + 1, -1)

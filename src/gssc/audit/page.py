@@ -15,17 +15,25 @@ import numpy as np
 from gssc.audit.columns import group_columns, node_list
 from gssc.audit.details import Details
 from gssc.audit.findings import Findings
-from gssc.audit.reasons import EDGE_EVIDENCE, LABEL_EVIDENCE, edge_evidence, edge_reasons, label_reasons, share_below
+from gssc.audit.reasons import (
+    EDGE_EVIDENCE,
+    LABEL_EVIDENCE,
+    MEANINGS,
+    edge_evidence,
+    edge_reasons,
+    label_reasons,
+    share_below,
+)
 from gssc.files import atomic_write
 
 BINS = 20
+DOUBTED = 0.5  # a score above this is called doubtful
 NODES_OF_A_GROUP = 20
 
 EDGE_TEXT = """\
-An edge is doubtful when its two ends have less in common than connected nodes of this graph usually have: other
-features, other surroundings, no neighbours in common. The bars compare an edge with all edges of the graph: a bar is
-filled to the share of edges that have less of it, so an empty bar counts against the edge. Choose a row to see
-both ends, their features and their neighbours."""
+An edge is doubtful if its two ends have less in common than connected nodes of this graph usually have: different
+features, different surroundings, no common neighbours. The bars compare an edge with all others: half a bar means
+that half of the edges have less of it."""
 EDGE_FORMULA = """\
 The score runs from 0 (trusted) to 1 (doubted). A logistic regression learns from the graph itself to tell its edges
 from as many random pairs of nodes; the score is the probability that a pair with this evidence is a random pair. The
@@ -33,16 +41,15 @@ keep probability of the training then adjusts it, as far as it agrees with the r
 did not exist, and an edge is scored by a regression that was fitted without it. The model's own agreement and embedding
 are in the CSV file but not in the score: training on an edge raises them, right or wrong."""
 LABEL_TEXT = """\
-A training label is doubtful when the node looks like nodes of another class. Each bar is one opinion that was formed
-without this label: the probability it gives to the label as it stands. An empty bar counts against the label; the
-suggested class is the one that fits best instead. Choose a row to see the node, its features and its neighbours."""
+A training label is doubtful if the node looks like nodes of another class. Each bar is the probability of the given
+label, estimated in one way without using it; the suggested class is the one that fits best instead."""
 LABEL_FORMULA = """\
-The score runs from 0 (trusted) to 1 (doubted). Three opinions count equally: class means of the other labelled nodes,
+The score runs from 0 (trusted) to 1 (doubted). Three estimates count equally: class means of the other labelled nodes,
 a regression on the same nodes, and class means of the unlabelled nodes as the model classifies them. Their geometric
 mean gives a probability to each class; the score is p(suggested) / (p(suggested) + p(label)). The last two bars, the
 model's opinion of the neighbours and of the node itself, are shown but not used: training on the label has moved
 them."""
-TARGET_TEXT = "A node's targets are doubtful when they differ from what the model predicts for it and its neighbours."
+TARGET_TEXT = "A node's targets are doubtful if they differ from what the model predicts for it and its neighbours."
 TARGET_FORMULA = "The score is the mean distance of the known targets from both predictions, from 0 to 1."
 
 
@@ -73,21 +80,18 @@ def page(findings: Findings, top: int = 200) -> str:
     """Return the page as text."""
     graph, edges, labels = findings.graph, findings.edges, findings.labels
     template = Template(files("gssc.audit").joinpath("page.html").read_text(encoding="utf-8"))
-    counts = {
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "edges with a score above 0.5": int((edges.score > 0.5).sum()),
-        "training labels": len(labels),
-        "labels with a score above 0.5": int((labels.score > 0.5).sum()),
-        "groups of duplicates": len(findings.duplicates),
-        "groups with conflicting labels": sum(group.conflicting for group in findings.duplicates),
-        "isolated nodes": len(findings.isolated),
-        "nodes without features": len(findings.featureless),
-    }
-    label_text = (TARGET_TEXT, TARGET_FORMULA) if graph.is_multilabel else (LABEL_TEXT, LABEL_FORMULA)
+    lonely = np.union1d(findings.isolated, findings.featureless)
+    groups, conflicts = len(findings.duplicates), sum(group.conflicting for group in findings.duplicates)
+    numbers = [
+        _number("edges", int((edges.score > DOUBTED).sum()), f"of {len(edges):,} edges are doubtful"),
+        _number("labels", int((labels.score > DOUBTED).sum()), f"of {len(labels):,} training labels are doubtful"),
+        _number("duplicates", conflicts, f"of {groups:,} groups of duplicates have conflicting labels"),
+        _number("isolated", len(lonely), f"of {graph.num_nodes:,} nodes have no edge or no feature"),
+    ]
+    label_text = (LABEL_TEXT, LABEL_FORMULA) if graph.task.has_classes else (TARGET_TEXT, TARGET_FORMULA)
     return template.substitute(
         title=escape(f"Audit of {graph.name}"),
-        numbers="".join(f"<li><b>{value:,}</b> {escape(name)}</li>" for name, value in counts.items()),
+        numbers="".join(numbers),
         notes=_listed(findings.notes),
         edges=_section("edges", edges.score, *edge_rows(findings, top), EDGE_TEXT, EDGE_FORMULA),
         labels=_section("labels", labels.score, *label_rows(findings, top), *label_text),
@@ -96,6 +100,12 @@ def page(findings: Findings, top: int = 200) -> str:
         + _nodes("Nodes without features", findings, findings.featureless, top),
         data=_json(page_data(findings, top)),
     )
+
+
+def _number(section: str, count: int, text: str) -> str:
+    """Return a count as a link to its section; one that calls for a look is coloured."""
+    kind = ' class="some"' if count else ""
+    return f'<li><a href="#{section}"><b{kind}>{count:,}</b> {text}</a></li>'
 
 
 def page_data(findings: Findings, top: int) -> dict[str, Any]:
@@ -164,12 +174,14 @@ def _section(what: str, scores: np.ndarray, heads: list[str], rows: list[list[Ce
         if len(scores) > len(rows)
         else ""
     )
+    item = what.removesuffix("s")
     return (
-        f"<p>{escape(text)}</p>"
-        f"<details><summary>How the score is computed</summary><p>{escape(formula)}</p></details>"
-        f"{histogram(scores, what)}"
+        f'<div class="about"><div><p>{escape(text)}</p>'
+        f"<details><summary>How the score is computed</summary><p>{escape(formula)}</p></details></div>"
+        f"{histogram(scores, what)}</div>"
         f'<p class="tools"><label>Filter <input type="search" data-for="{what}"></label> '
-        f'<button type="button" data-download="{what}">Download as CSV</button> <output></output></p>'
+        f'<button type="button" data-download="{what}">Download as CSV</button> <output></output>'
+        f'<span class="key"><i class="full"></i>supports the {item} <i></i>counts against it</span></p>'
         f"{_table(heads, rows, what)}{more}"
     )
 
@@ -178,7 +190,8 @@ def _table(heads: list[str], rows: list[list[Cell]], what: str = "") -> str:
     """Return a table; one with a name has rows that open."""
     kinds = [_kind(cell, name) for cell, name in zip(rows[0], heads, strict=True)]
     head = "".join(
-        f'<th class="{kind}" scope="col"><button type="button">{escape(name)}</button></th>'
+        f'<th class="{kind}" scope="col" title="{escape(MEANINGS.get(name, ""))}">'
+        f'<button type="button">{escape(name)}</button></th>'
         for name, kind in zip(heads, kinds, strict=True)
     )
     body = []

@@ -22,6 +22,22 @@ LABEL_EVIDENCE = {
     "neighbourhood": ("neighbours", "the model's predictions of its neighbours"),
     "model": ("model", "the model's prediction"),
 }
+# What the columns mean, for the reader who points at a heading.
+MEANINGS = {
+    "score": "from 0, trusted, to 1, doubted",
+    "predicted": "classes of the two ends as the model predicts them; one if they are the same",
+    "features": "similarity of the features of the two ends",
+    "neighbours' features": "similarity of the features around the two ends",
+    "neighbours' embedding": "the same for what the model has learned from the features",
+    "common neighbours": "neighbours that both ends have, rare ones counting more",
+    "trust in training": "keep probability: how far training relied on the edge",
+    "suggested": "the class that fits best instead",
+    "other labels": "by comparison with the other labelled nodes",
+    "regression": "by a regression on the other labelled nodes",
+    "unlabelled nodes": "by comparison with unlabelled nodes, as the model classifies them",
+    "neighbours": "predicted for the neighbours by the model; not part of the score",
+    "model": "predicted by the model, which was trained on the label; not part of the score",
+}
 LABEL_OPINIONS = ("held_out", "regression", "model_classes")
 UNUSUAL = 0.75  # evidence is mentioned when it is lower than on this share of edges
 
@@ -42,7 +58,7 @@ def edge_evidence(ranking: Ranking) -> dict[str, np.ndarray]:
 
 
 def edge_reasons(findings: Findings, stop: int) -> list[str]:
-    """Return one sentence per edge for the first edges: what is unusual about them."""
+    """Return a reason in words for each of the first edges: what is unusual about them."""
     ranking = findings.edges
     # Share of edges with more of it: less than this edge has is the opposite side of the ranking.
     above = {name: share_below(-values, -values[:stop]) for name, values in edge_evidence(ranking).items()}
@@ -50,19 +66,20 @@ def edge_reasons(findings: Findings, stop: int) -> list[str]:
     for row in range(min(stop, len(ranking))):
         low = {name: _percent(shares[row]) for name, shares in above.items() if shares[row] >= UNUSUAL}
         kept = low.pop("keep_probability", None)
-        said = []
-        if "common_neighbours" in above and ranking.evidence["common_neighbours"][row] == 0:
-            low.pop("common_neighbours", None)
-            said.append("no common neighbour")
-        if low:
-            compared = [f"{EDGE_EVIDENCE[name]} ({share})" for name, share in low.items()]
-            said.append(f"less in common than most edges: {_listed(compared)}")
-        if kept:
-            said.append(f"training trusts {kept} of edges more")
+        ends = []
         if findings.predicted is not None:
             first, second = (findings.class_names[findings.predicted[node]] for node in ranking.nodes[row])
-            said += [f"predicted as {first} and {second}"] if first != second else []
-        sentences.append(_sentence("; ".join(said) or "nothing stands out on its own: all evidence together is weak"))
+            ends += [f"are predicted as {first} and {second}"] if first != second else []
+        if "common_neighbours" in above and ranking.evidence["common_neighbours"][row] == 0:
+            low.pop("common_neighbours", None)
+            ends.append("have no common neighbour")
+        said = [f"The two ends {_listed(ends)}."] if ends else []
+        if low:
+            compared = [f"{EDGE_EVIDENCE[name]} ({share})" for name, share in low.items()]
+            compared[0] = compared[0].replace(")", " of edges have more)")
+            said.append(f"Less in common than usual: {_listed(compared)}.")
+        said += [f"Training trusts {kept} of edges more."] if kept else []
+        sentences.append(" ".join(said) or "Nothing stands out on its own, but all evidence together is weak.")
     return sentences
 
 
@@ -78,18 +95,14 @@ def label_reasons(findings: Findings, stop: int) -> list[str]:
         opinions = [name for name in LABEL_OPINIONS if name in ranking.evidence]
         against = [LABEL_EVIDENCE[name][1] for name in opinions if ranking.evidence[name][row] < 0.5]
         if against:
-            sentences.append(f"Labelled {label}; against it: {_listed(against)}. {suggested} fits best.")
+            sentences.append(f"Labelled {label}, but looks more like {suggested}, judged by {_listed(against)}.")
         else:
-            sentences.append(f"Labelled {label}, and every comparison agrees. {suggested} comes next.")
+            sentences.append(f"Labelled {label}, and every comparison agrees; {suggested} comes next.")
     return sentences
 
 
 def _percent(share: float) -> str:
     return f"{share:.0%}" if share < 0.995 else "over 99%"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + "."
 
 
 def _listed(parts: list[str]) -> str:

@@ -114,10 +114,14 @@ def show_table(console: Any, what: str, columns: list[Column], total: int) -> No
     from rich.table import Table
     from rich.text import Text
 
+    from gssc.audit.reasons import EDGE_EVIDENCE, LABEL_EVIDENCE
+
+    names = EDGE_EVIDENCE if what == "edges" else {name: title for name, (title, _) in LABEL_EVIDENCE.items()}
     shown = [column for column in columns if column.name in TERMINAL_COLUMNS[what]]
     table = Table(title=f"most doubtful of {total:,} {what}", title_justify="left")
     for column in shown:
-        table.add_column(column.name.replace("_", " "), justify="right" if column.numeric else "left")
+        name = "#" if column.name == "rank" else names.get(column.name, column.name.replace("_", " "))
+        table.add_column(name, justify="right" if column.numeric else "left")
     for row in range(len(shown[0].values)):
         values = (column.values[row] for column in shown)
         # Text, not str: a node or class may be called "[red]", which rich would take for a style.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 examples:
-  gssc bench --list                                 every model, sparsifier, data set and noise
+  gssc bench --list                                 every model, sparsifier, dataset and noise
   gssc bench --models gcn,str_contrast --datasets cora
   gssc bench --models mlp,gcn,str_contrast --sparsifiers none,drop_edge,str_sparse --datasets cora,citeseer \\
              --label-noise symmetric:0.4 --structure-noise 0.2 --seeds 5 --store results.sqlite --jobs 2
@@ -56,7 +56,7 @@ DEFAULTS: dict[str, Any] = {
     "sparsifier": {},
 }
 HELP = {
-    "list": "show every model, sparsifier, data set and noise, and stop",
+    "list": "show every model, sparsifier, dataset and noise, and stop",
     "models": "names, or all",
     "sparsifiers": "names, or all",
     "datasets": "names, each with a split if you like: cora,actor:fixed",
@@ -97,7 +97,7 @@ def run(args: Any) -> None:
     from rich.console import Console
 
     from gssc.cli.molecules import about_molecules, bench_molecules
-    from gssc.evaluate.export import WRITERS, export_rows
+    from gssc.evaluate.export import WRITERS, export_runs
     from gssc.evaluate.store import Store
     from gssc.files import check_output
 
@@ -113,14 +113,14 @@ def run(args: Any) -> None:
             f"name --models and --datasets to run, or an existing store to show; {options.store} does not exist"
         )
     runner = bench_molecules if about_molecules(options.datasets) else run_sweep
-    rows = runner(options, store) if ran else store.rows()
-    show_table(rows, options.against)
+    runs = runner(options, store) if ran else store.runs()
+    show_table(runs, options.against)
     if export:
-        what = export_rows(export, rows, options.against)
+        what = export_runs(export, runs, options.against)
         Console(markup=False, highlight=False).print(f"{what} written to {export}", soft_wrap=True)
-    failed = sum(row["status"] == "failed" for row in rows)
+    failed = sum(row["status"] == "failed" for row in runs)
     if ran and failed:
-        raise GsscError(f"{failed} of {len(rows)} runs failed; add --retry to run them again")
+        raise GsscError(f"{failed} of {len(runs)} runs failed; add --retry to run them again")
 
 
 def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
     from gssc.data.registry import DATASETS
     from gssc.evaluate.cell import cells
     from gssc.evaluate.sweep import Sweep
-    from gssc.graph import SETTINGS
+    from gssc.graph import LEARNING_SETTINGS
     from gssc.models.registry import MODELS
     from gssc.sparsify.registry import SPARSIFIERS
 
@@ -146,7 +146,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
         names(options.sparsifiers, SPARSIFIERS),
         names(options.datasets, DATASETS) if options.datasets else [],
         graphs=names(options.graph) if options.graph else [],
-        settings=names(options.settings, SETTINGS),
+        settings=names(options.settings, LEARNING_SETTINGS),
         label_noise=names(options.label_noise),
         structure_noise=names(options.structure_noise),
         feature_noise=names(options.feature_noise),
@@ -167,7 +167,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
     )
     with SweepBar(sweep) as bar:
         sweep.run(bar)
-    return list(store.rows(sweep.keys))
+    return list(store.runs(sweep.keys))
 
 
 def executor_of(options: Any) -> Executor:
@@ -246,6 +246,8 @@ class SweepBar:
         self._show()
 
     def _show(self) -> None:
+        from gssc.progress import clock
+
         failed = f", {self.failed} failed" if self.failed else ""
         self.progress.update(
             self.task,
@@ -255,20 +257,20 @@ class SweepBar:
         now = time.monotonic()
         if not self.console.is_terminal and now - self.printed > SECONDS_BETWEEN_LINES:
             self.printed = now
-            left = (now - self.began) / max(self.done, 1) * (self.total - self.done)
-            self.console.print(
-                f"{self.done} of {self.total} done{failed}, about {left / 60:.0f} min left", highlight=False
-            )
+            # Nothing can be said about the time left before a run has ended.
+            per_run = (now - self.began) / self.done if self.done else None
+            left = "" if per_run is None else f", {clock(per_run * (self.total - self.done))} left"
+            self.console.print(f"{self.done} of {self.total} done{failed}{left}", highlight=False)
 
 
-def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
+def show_table(runs: list[dict[str, Any]], against: str | None) -> None:
     """Show means over seeds, one method per row."""
     from rich.console import Console
     from rich.table import Table
 
     from gssc.evaluate.summary import result_table
 
-    found = result_table(rows, against)
+    found = result_table(runs, against)
     if not found.scores:
         return
     table = Table()
@@ -283,7 +285,7 @@ def show_table(rows: list[dict[str, Any]], against: str | None) -> None:
 
 
 def show_lists() -> None:
-    """Show every model, sparsifier, data set and noise, each with a summary and its paper."""
+    """Show every model, sparsifier, dataset and noise, each with a summary and its paper."""
     from rich.console import Console
     from rich.table import Table
 
@@ -298,7 +300,7 @@ def show_lists() -> None:
         "models": {name: (entry.summary, entry.paper) for name, entry in MODELS.items()},
         "models of molecules": {name: (entry.summary, entry.paper) for name, entry in MOLECULE_MODELS.items()},
         "sparsifiers": {name: (entry.summary, entry.paper) for name, entry in SPARSIFIERS.items()},
-        "data sets": {name: (entry.description, entry.citation) for name, entry in DATASETS.items()},
+        "datasets": {name: (entry.description, entry.citation) for name, entry in DATASETS.items()},
         **{
             f"{on} noise": {kind: (entry.summary, entry.paper) for kind, entry in kinds.items()}
             for on, kinds in NOISE.items()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gssc.errors import GsscError
+from gssc.extras import missing_extra
 from gssc.names import nearest
 
 EXAMPLES = """\
@@ -15,7 +16,7 @@ examples:
   gssc completion zsh > ~/.zfunc/_gssc          in ~/.zshrc: fpath+=~/.zfunc; autoload -Uz compinit; compinit
   gssc completion fish > ~/.config/fish/completions/gssc.fish
 
-Write the script again after an update: it lists the options of the version that wrote it.
+Write the script again after an update, or after installing an extra: it lists the options that are there now.
 """
 # Subcommands of commands that have them: completed in the second place.
 Words = dict[str, list[str]]
@@ -78,15 +79,29 @@ def run(args: Any) -> None:
 
 
 def words() -> tuple[Words, Words]:
-    """Return the options of every command, and the names that may follow it: subcommands, data sets or shells."""
+    """Return the options of every command, and the names that may follow it: subcommands, datasets or shells.
+
+    A command that needs an extra which is not installed has no options here.
+    """
     from gssc.cli.data_parser import SUMMARIES
-    from gssc.cli.main import COMMANDS, parser_of
-    from gssc.cli.parser import option_strings
+    from gssc.cli.main import COMMANDS
     from gssc.data import DATASETS
 
-    options = {name: sorted(set(option_strings(parser_of(name)[1]))) for name in COMMANDS}
+    options = {name: _options_of(name) for name in COMMANDS}
     following = {"data": list(SUMMARIES), "train": list(DATASETS), "completion": list(SHELLS)}
     return options, following
+
+
+def _options_of(name: str) -> list[str]:
+    from gssc.cli.main import parser_of
+    from gssc.cli.parser import option_strings
+
+    try:
+        return sorted(set(option_strings(parser_of(name)[1])))
+    except ModuleNotFoundError as error:
+        if missing_extra(error) is None:
+            raise
+        return []
 
 
 def bash(options: Words, following: Words) -> str:

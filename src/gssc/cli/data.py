@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,7 @@ from rich.table import Table
 from gssc.data.disk import check_digests, is_disk_graph
 from gssc.data.entry import Dataset
 from gssc.data.fetch import at_hand, cache_root, data_root_of
-from gssc.data.load import find_dataset, load_dataset
-from gssc.data.registry import DATASETS
+from gssc.data.registry import DATASETS, find_dataset, load_dataset
 from gssc.data.tables import import_tables
 from gssc.errors import GsscError
 from gssc.graph import Graph
@@ -131,8 +131,10 @@ def import_graph(
     console = Console(markup=False)  # a class may be called [red]
     console.print(graph_facts(graph))
     if edges is None:
-        console.print("No edge table: rows are joined to their nearest neighbours, columns on one scale.")
-    console.print(f"Written to {out}", soft_wrap=True, highlight=False)
+        note = "No edge table: rows are connected to their nearest neighbours, with all columns on one scale."
+        console.print(note, soft_wrap=True)
+    told = f"Written to {out}; next: gssc train --graph {out} --out runs/{Path(out).stem}"
+    console.print(told, soft_wrap=True, highlight=False)
     return graph
 
 
@@ -145,9 +147,11 @@ def graph_facts(graph: Graph) -> Table:
         facts.add_row("weights", f"{graph.edge_weight.min():g} to {graph.edge_weight.max():g}")
     facts.add_row("features", f"{graph.num_features:,}{_kind(graph)}")
     names = "" if graph.class_names is None else f": {', '.join(graph.class_names[:12])}"
-    facts.add_row("tasks" if graph.is_multilabel else "classes", f"{graph.num_classes}{names}")
-    facts.add_row("homophily", f"{graph.homophily():.3f}")
-    facts.add_row("split", f"{graph.split}: {len(graph.train):,} / {len(graph.val):,} / {len(graph.test):,}")
+    facts.add_row(graph.task.outputs, f"{graph.num_classes}{names}")
+    homophily = graph.homophily()
+    facts.add_row("homophily", "unknown: no edge has two labels" if math.isnan(homophily) else f"{homophily:.3f}")
+    sizes = f"{len(graph.train):,} training, {len(graph.val):,} validation, {len(graph.test):,} test"
+    facts.add_row("split", f"{graph.split}: {sizes}")
     facts.add_row("setting", graph.setting)
     for note in graph.notes:
         facts.add_row("note", note)

@@ -1,4 +1,4 @@
-"""``gssc data build``: a graph on disk from tables, an .npz file, the csbm generator or a data set."""
+"""``gssc data build``: a graph on disk from tables, an .npz file, the csbm generator or a dataset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gssc.errors import GsscError
 
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
-    from gssc.data.sources import Source
+    from gssc.data.graph_stream import GraphStream
 
 EXAMPLES = """\
 examples:
@@ -34,7 +34,7 @@ def add_arguments(parser: CommandParser) -> None:
         parser.add_argument(option, dest=target, type=str, help=help, **more)
 
     parser.add_argument(
-        "source", type=str, help="node table (.csv, .tsv, .parquet), graph (.npz), csbm, or a data set's name"
+        "source", type=str, help="node table (.csv, .tsv, .parquet), graph (.npz), csbm, or a dataset's name"
     )
     text("--out", "out", "folder to write, such as big.graph", required=True)
     text("--edges", "edges", "edge table of a node table; of csbm, the number of edges")
@@ -48,7 +48,9 @@ def add_arguments(parser: CommandParser) -> None:
     text("--source-column", "source_column", "edge table's first end; default source, src, from or the first column")
     text("--target-column", "target_column", "edge table's second end; default target, dst, to or the second column")
     text("--weight", "weight_column", "edge table's weights; default weight, where there is one; none reads none")
-    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
+    parser.add_argument(
+        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
+    )
     text("--split", "split", "per-class:20 or ratio:60/20/20; default the source's own")
     text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
     text("--name", "name", "what to call the graph; default the source's name")
@@ -84,12 +86,13 @@ def run(options: dict[str, Any]) -> None:
     console.print(f"Written to {out} in {time.monotonic() - started:.1f} s", soft_wrap=True, highlight=False)
 
 
-def source_of(options: dict[str, Any]) -> Source:
-    """Return the source that the options describe."""
-    from gssc.data.load import load_dataset
-    from gssc.data.registry import DATASETS
-    from gssc.data.sources import CsbmSource, GraphSource, NpzSource
-    from gssc.data.table_source import TableSource
+def source_of(options: dict[str, Any]) -> GraphStream:
+    """Return the stream that the options describe."""
+    from gssc.data.graph_stream import InMemoryStream
+    from gssc.data.npz import NpzStream
+    from gssc.data.registry import DATASETS, load_dataset
+    from gssc.data.synthetic import CsbmStream
+    from gssc.data.table_stream import TableStream
     from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending
 
     name, path = options["source"], Path(options["source"])
@@ -98,7 +101,7 @@ def source_of(options: dict[str, Any]) -> Source:
         edges = options["edges"]
         if edges is not None and not edges.isdecimal():
             raise GsscError(f"--edges is {edges!r}; of csbm it is the number of edges")
-        return CsbmSource(num_edges=None if edges is None else int(edges), seed=options["seed"], **given)
+        return CsbmStream(num_edges=None if edges is None else int(edges), seed=options["seed"], **given)
     if given:
         raise GsscError(f"--{next(iter(given)).replace('_', '-')} is an option of csbm, not of {name}")
     if ending(path) in (*TEXT_ENDINGS, *PARQUET_ENDINGS):
@@ -107,14 +110,14 @@ def source_of(options: dict[str, Any]) -> Source:
         labels = options["label_column"]
         chosen = {key: options[key] for key in (*TABLE_OPTIONS, "weight_column", "decimal", "split", "seed", "setting")}
         chosen["label_column"] = labels[0] if labels and len(labels) == 1 else labels
-        return TableSource(path, Path(options["edges"]), name=options["name"], **chosen)
+        return TableStream(path, Path(options["edges"]), name=options["name"], **chosen)
     if options["edges"] is not None:
         raise GsscError(f"--edges goes with a node table or csbm, not with {name}")
     if path.suffix.lower() == ".npz":
-        return NpzSource(path)
+        return NpzStream(path)
     if name not in DATASETS and path.exists():
         raise GsscError(f"{path}: the ending is not known: give .csv, .tsv, .parquet or .npz")
-    return GraphSource(
+    return InMemoryStream(
         load_dataset(
             name,
             split=options["split"],

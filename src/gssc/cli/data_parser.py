@@ -29,8 +29,8 @@ The edge table has two columns of node ids and optionally a weight, one row per 
 TSV or Parquet. Without an edge table, every row is connected to its nearest neighbours.
 """
 SUMMARIES = {
-    "list": "list the data sets with their sizes, and whether their files are present",
-    "info": "show where a data set comes from, its licence, files and figures; or what a graph file holds",
+    "list": "list the datasets with their sizes, and whether their files are present",
+    "info": "show where a dataset comes from, its licence, files and figures; or what a graph file holds",
     "import": "make a graph from your own node and edge tables",
     "build": "make a graph on disk, which may be larger than memory",
 }
@@ -63,6 +63,7 @@ def run(args: Any) -> None:
         del options["overwrite"]
         if options["n_neighbors"] is None:
             del options["n_neighbors"]
+        options["name"] = options["name"] or Path(options["out"]).stem
         labels = options.pop("label_column")
         # One column holds classes; several are binary targets, one task each.
         options["label_column"] = labels[0] if labels and len(labels) == 1 else labels
@@ -74,7 +75,7 @@ def _data_root(parser: CommandParser) -> None:
 
 
 def _info(parser: CommandParser) -> None:
-    parser.add_argument("name", type=str, help="a data set's name (see gssc data list) or a graph (.npz, folder)")
+    parser.add_argument("name", type=str, help="a dataset's name (see gssc data list) or a graph (.npz, folder)")
     parser.add_argument("--check", action="store_true", help="of a graph on disk: compare the digests of its files")
     _data_root(parser)
 
@@ -119,10 +120,12 @@ def _import(parser: CommandParser) -> None:
         help="where features come from: columns of the node table, or degree and position in the graph",
     )
     parser.add_argument("--n-neighbors", type=int, help="neighbours of a row without --edges; default 8")
-    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
+    parser.add_argument(
+        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
+    )
     text("--split", "split", "without a split column: per-class:20 or ratio:60/20/20 (the default)")
     text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
-    text("--name", "name", "name of the graph; default the name of the node table")
+    text("--name", "name", "name of the graph; default the name of the output")
     parser.add_argument("--seed", type=int, default=0, help="seed of the split")
 
 

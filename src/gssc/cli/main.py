@@ -49,7 +49,7 @@ COMMANDS = {
     "score": Command("gssc.cli.score", "classify the rows of Parquet or CSV files of any size, in parallel, resumable"),
     "tune": Command("gssc.cli.tune", "search settings by validation score, never by test labels"),
     "serve": Command("gssc.cli.serve", "serve a trained model over HTTP, with a web page to try it"),
-    "data": Command("gssc.cli.data_parser", "list the data sets, describe one, or import your own tables"),
+    "data": Command("gssc.cli.data_parser", "list the datasets, describe one, or import your own tables"),
     "completion": Command("gssc.cli.completion", "print a script that completes commands in bash, zsh or fish"),
     "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a few minutes"),
 }

@@ -104,10 +104,17 @@ def train_molecules(args: Any) -> None:
             f"{first.reason}; skipped.csv lists them",
             soft_wrap=True,
         )
+    if molecules.is_regression and (binary := molecules.binary_targets()):
+        console.print(
+            f"note: {', '.join(binary)} has only the values 0 and 1 but is learned as a measurement, like the others; "
+            "for a probability, train it in a run without them",
+            soft_wrap=True,
+        )
+    chooses = settings.train.select == "validation"
     metrics = run.train(
         lambda epoch: console.print(
             f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
-            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best else ''}"
+            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best and chooses else ''}"
         )
     )
     Console(markup=False, highlight=False).print(
@@ -177,7 +184,7 @@ def model_name(args: Any) -> str:
 
 
 def about_molecules(datasets: str | None) -> bool:
-    """Return whether the first data set of `gssc bench` is a set of molecules: those are compared apart from graphs."""
+    """Return whether the first dataset of `gssc bench` is a set of molecules: those are compared apart from graphs."""
     first = str(datasets or "").partition(",")[0].partition(":")[0].strip()
     return first in DATASETS and DATASETS[first].level == "graph"
 
@@ -237,5 +244,6 @@ def predict_molecules(args: Any) -> None:
     text = f"{summary.rows:,} rows, written to {args.out}"
     if summary.invalid:
         rows = ", ".join(map(str, summary.first_invalid))
-        text += f"; {summary.invalid:,} hold no molecule and have blank predictions (row {rows}...)"
+        more = ", ..." if summary.invalid > len(summary.first_invalid) else ""
+        text += f"; without a molecule, so with blank predictions: {summary.invalid:,} (row {rows}{more})"
     Console(markup=False, highlight=False).print(text, soft_wrap=True)

@@ -25,7 +25,8 @@ class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHe
         if usage is None and len(optional) >= MANY_OPTIONS:
             named = [action for action in actions if action not in optional]
             shown = " ".join(_shown(action) for action in sorted(named, key=lambda action: not action.option_strings))
-            usage = f"%(prog)s [options] {shown}"
+            usage = f"%(prog)s [options] {shown}".rstrip()
+        self._prog = self._prog.replace(" [options]", "")  # of the command, before the name of a subcommand
         super().add_usage(usage, actions, *args, **kwargs)
 
     def _expand_help(self, action: argparse.Action) -> str:
@@ -74,12 +75,16 @@ class CommandParser(jsonargparse.ArgumentParser):
         text = re.sub(r'^Parser key "([^"]+)":', lambda found: f"{self._typed(found[1])}:", text)
         text = re.sub(r"^argument (?:-\w/)?(--[\w.-]+):", r"\1:", text)
         text = re.sub(r"Expected a (.+)\. Got value: (.*)$", _expected, text)
+        text = re.sub(r"Does not validate .* - Expected a (.+?) - Expected .* Given value: (.*)$", _expected, text)
         if missing := re.match(r"the following arguments are required: (.*)", text):
             text = f"missing {', '.join(map(self._typed, missing[1].split(', ')))}"
         if choices := re.match(r'expected "subcommand" to be one of \{(.*)\}', text):
             text = f"name a subcommand: {choices[1].replace(',', ', ')}"
         hint = self._nearest(text)
-        end = f"did you mean {hint!r}?" if hint else f"see {self.prog.replace(' [options]', '')} --help"
+        text = re.sub(r"^argument [\w|]+: invalid choice: ('[^']*')", r"unknown subcommand \1", text)
+        text = re.sub(r" \(choose from .*\)$", "", text) if hint else text
+        inside = f" {named[1]}" if (named := re.search(r"are required: (\w+)\.\w", message)) else ""
+        end = f"did you mean {hint!r}?" if hint else f"see {self.prog.replace(' [options]', '')}{inside} --help"
         raise GsscError(f"{text.rstrip('.')}; {end}") from None
 
     def _typed(self, key: str) -> str:
@@ -87,9 +92,10 @@ class CommandParser(jsonargparse.ArgumentParser):
 
         jsonargparse prefixes arguments of subcommands with the name of the subcommand (``import.nodes``).
         """
-        for parser in (self, *subcommands(self)):
-            for action in parser._actions:
-                if action.dest in (key, key.partition(".")[2]):
+        actions = [action for parser in (self, *subcommands(self)) for action in parser._actions]
+        for name in (key, key.partition(".")[2]):
+            for action in actions:
+                if action.dest == name:
                     return action.option_strings[-1] if action.option_strings else action.dest.upper()
         return f"--{key}"
 

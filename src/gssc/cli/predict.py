@@ -45,7 +45,9 @@ def add_arguments(parser: Any) -> None:
         help="where predictions go: .parquet, .csv or .npz; - is standard output, as CSV",
     )
     parser.add_argument("--id", type=str, help="column with the ids; default id, node_id, node or a first other column")
-    parser.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark of text tables")
+    parser.add_argument(
+        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     parser.add_argument("--smiles-column", type=str, help="column of SMILES, for a model of molecules; default smiles")
     parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows that hold no molecule; default skip")
@@ -138,7 +140,7 @@ class Summary:
         from gssc.names import printable
 
         place = "standard output" if to_stderr else out
-        table = Table("class", caption=f"{self.rows:,} rows in {self.seconds:.3f} s, written to {place}")
+        table = Table("class")
         for title in ("rows", "share", "mean probability"):
             table.add_column(title, justify="right")
         order = sorted(range(len(self.counts)), key=lambda index: -self.counts[index])
@@ -149,4 +151,6 @@ class Summary:
         if len(order) > SHOWN_CLASSES:
             rest = self.counts[order[SHOWN_CLASSES:]].sum()
             table.add_row(f"{len(order) - SHOWN_CLASSES} more", f"{rest:,}", f"{rest / self.rows:.1%}", "")
-        Console(markup=False, stderr=to_stderr).print(table)  # a class may be called [red]
+        console = Console(markup=False, stderr=to_stderr)  # a class may be called [red]
+        console.print(table)
+        console.print(f"{self.rows:,} rows in {self.seconds:.3f} s, written to {place}", soft_wrap=True)

@@ -12,10 +12,11 @@ examples:
   gssc score runs/mine exports/ --out scores --jobs 4          every table in the folder, four at a time
   gssc score runs/mine exports/ --out scores --engine ray      on the Ray cluster of RAY_ADDRESS, or on every core
 
-Input: .parquet, .csv, .tsv or .txt (text also .gz), or a folder with such files. Output: Parquet files part-*.parquet,
-which any reader takes as one table, and _manifest.json. The column id (or node_id) is carried over; without one, rows
-have a number and the name of their file. Files are streamed: memory does not grow with their size. Stop it at any time
-and give the same command to continue; no row is lost or written twice. Use gssc predict for small tables.
+Input: .parquet, .csv, .tsv or .txt (text also .gz), or a folder with such files. Output: Parquet files
+part-*.parquet, which any reader takes as one table, and _manifest.json. Ids are carried over from the column that
+gssc predict takes (id, node_id, node, or a first column that is no feature); without one, rows have a number and the
+name of their file. Files are streamed: memory does not grow with their size. Stop it at any time and give the same
+command to continue; no row is lost or written twice. Use gssc predict for small tables.
 """
 ENGINES = ("local", "ray")
 

@@ -56,7 +56,7 @@ def run(args: Any) -> None:
 
     from gssc.cli.molecules import is_molecule_model, molecule_app
     from gssc.deploy.export.card import card
-    from gssc.deploy.export.source import read_source
+    from gssc.deploy.export.run_model import read_run_model
     from gssc.serve.app import create_app
     from gssc.serve.limits import Limits
     from gssc.serve.server import listen, possible_connections, serve
@@ -68,9 +68,11 @@ def run(args: Any) -> None:
     if is_molecule_model(args.run):
         app = molecule_app(args.run, limits, token, hosts)
     else:
-        source = read_source(args.run)
+        run_model = read_run_model(args.run)
         # The digest's first digits: another model, or other names, give another.
-        app = create_app(source.model, limits, token, model_id=source.digest[:16], card_text=card(source), hosts=hosts)
+        app = create_app(
+            run_model.model, limits, token, model_id=run_model.digest[:16], card_text=card(run_model), hosts=hosts
+        )
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     connections = possible_connections(limits.max_connections)
     with listen(args.host, args.port) as listener:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
-    PAIR_MODEL,
-    DataConfig,
+    DataSettings,
     RunConfig,
     config_class,
     merged_settings,
@@ -21,7 +20,7 @@ from gssc.config import (
     sections,
 )
 from gssc.errors import GsscError
-from gssc.recipes import PRESETS, preset_settings, recipe_name, recipe_settings, suited
+from gssc.recipes import PRESETS, preset_settings, recipe_settings, suited
 from gssc.run_folder import config_file
 from gssc.settings import Settings, parse_section, read_settings
 
@@ -34,7 +33,7 @@ examples:
   gssc train cora --out runs/cora                    the default learner, seed 0
   gssc train cora --seed 3 --model.hidden 512 --out runs/wide
   gssc train --graph my_graph.npz --out runs/mine    your own graph (see gssc data import)
-  gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the data set
+  gssc train cora --model str_contrast --out runs/pairs      pair training alone, with the recipe of the dataset
   gssc train cora --preset paper --out runs/paper    pair training as the paper describes it
   gssc train --graph mine.npz --fast --out runs/fast         a linear model in seconds
   gssc train cora --model gcn --out runs/gcn         another model (see gssc bench --list)
@@ -43,7 +42,7 @@ examples:
   gssc train bbbp --out runs/bbbp                    a set of molecules (extra molecules)
   gssc train --molecules mine.csv --smiles-column smiles --targets active --out runs/mine
 
-Settings are layered, and later ones win: defaults, the recipe of the data set (model str_contrast only), --preset in
+Settings are layered, and later ones win: defaults, the recipe of the dataset (model str_contrast only), --preset in
 place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
 """
 STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
@@ -65,7 +64,7 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     if names_molecules(arguments):
         add_train_arguments(parser, _value_of("--model.name", arguments) or "gssc")
         return
-    parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
+    parser.add_argument("dataset", type=str, nargs="?", help="a dataset's name; see gssc data list")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--graph", type=str, help="your own graph: .npz, or a folder of gssc data build")
     parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
@@ -146,19 +145,19 @@ def run(args: Any) -> None:
         elif processes.first:
             _train(args, processes)
         else:
-            _help(args, processes)
+            _train_along(args, processes)
 
 
-def _help(args: Any, processes: Processes) -> None:
+def _train_along(args: Any, processes: Processes) -> None:
     """Train along with the first process, which alone reads and writes the run folder."""
     from gssc.result import make_training
-    from gssc.run import load_graph
+    from gssc.run_graph import named_graph
 
     shared: Any = processes.from_first(lambda: None)
     config, state = shared
     if state is None:  # the run is finished
         return
-    training = make_training(load_graph(config.data, args.get("data_root")), config)
+    training = make_training(named_graph(config.data, args.get("data_root")), config)
     training.load_state_dict(state)
     for _ in training.epochs():
         pass
@@ -201,7 +200,7 @@ def settings_of(args: Any) -> RunConfig:
         if typed.get("data", {}).get(one) is not None:
             from_file.get("data", {}).pop(other, None)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
-    data = parse_section("data", DataConfig(), merged_settings(from_file, typed).get("data", {}))
+    data = parse_section("data", DataSettings(), merged_settings(from_file, typed).get("data", {}))
     begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
         return parse_config(read_settings(begun), preset or {}, from_file, typed)
@@ -212,7 +211,7 @@ def settings_of(args: Any) -> RunConfig:
     return parse_config(suited(preset, from_file, typed), from_file, typed)
 
 
-def folder_of(args: Any, data: DataConfig) -> Path:
+def folder_of(args: Any, data: DataSettings) -> Path:
     """Return the run folder: what was asked for, or a name after the data."""
     return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
 
@@ -238,13 +237,12 @@ def announce(run: Run, args: Any) -> None:
 
     console, graph, data = Console(stderr=True, markup=False, highlight=False), run.graph, run.config.data
     model = run.config.model.name
-    base = "recipe" if model == PAIR_MODEL and recipe_name(data.dataset, data.split) else "defaults"
+    base = "recipe" if recipe_settings(data.dataset, data.split, model).keys() > {"model"} else "defaults"
     base = f"preset {args['preset']}" if args.get("preset") else base
     base = f"{base}, {args['config']}" if args.get("config") else base
-    what = "classes" if graph.task.has_classes else "tasks"
     about = (
         f" ({graph.split}, {graph.setting}), {model}: {graph.num_nodes:,} nodes, "
-        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} {what}; "
+        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} {graph.task.outputs}; "
         f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
         f"settings: {'those of the run' if run.resumed else base + ' and options'}"
     )

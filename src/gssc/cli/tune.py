@@ -30,7 +30,7 @@ SHOWN_TRIALS = 5
 
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     """Add the options of the command."""
-    parser.add_argument("dataset", type=str, nargs="?", help="a data set's name; see gssc data list")
+    parser.add_argument("dataset", type=str, nargs="?", help="a dataset's name; see gssc data list")
     parser.add_argument("--graph", type=str, help="your own graph, .npz")
     parser.add_argument("--split", type=str, help="public, fixed-0, per-class:20, ratio:60/20/20, ...")
     parser.add_argument("--setting", type=str, help="transductive, inductive or cold-start")
@@ -74,7 +74,11 @@ def run(args: Any) -> None:
         best = "-" if progress.best is None else f"{progress.best:.4f}"
         console.print(f"{progress.finished} of {trials} trials, {progress.pruned} pruned; best validation {best}")
 
-    study = tune(tuning, trials, jobs, show)
+    try:
+        study = tune(tuning, trials, jobs, show)
+    except KeyboardInterrupt:
+        console.print(f"finished trials are kept in {folder}: give the same command to continue", soft_wrap=True)
+        raise
     show_trials(study, space)
     where = f"--graph {base.data.graph}" if base.data.graph else name
     Console(markup=False, highlight=False).print(

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gssc.data.load import load_dataset as load_dataset
     from gssc.data.registry import DATASETS as DATASETS
+    from gssc.data.registry import load_dataset as load_dataset
     from gssc.data.synthetic import csbm as csbm
     from gssc.data.synthetic import digits as digits
     from gssc.data.tables import import_tables as import_tables
@@ -21,7 +21,7 @@ _HOME = {
     "csbm": "gssc.data.synthetic",
     "digits": "gssc.data.synthetic",
     "import_tables": "gssc.data.tables",
-    "load_dataset": "gssc.data.load",
+    "load_dataset": "gssc.data.registry",
 }
 
 __all__ = ["DATASETS", "csbm", "digits", "import_tables", "load_dataset"]

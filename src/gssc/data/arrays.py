@@ -1,8 +1,8 @@
-"""Conversion of user input to NumPy arrays and to text."""
+"""Conversion of user input to NumPy arrays and to text, and headers of .npy files."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -17,6 +17,14 @@ def as_array(values: Any, what: str) -> np.ndarray:
         raise GsscError(f"{what} cannot be read as an array ({error}): give rows of equal length") from None
 
 
+def frame_names(frame: Any) -> tuple[Any, Any]:
+    """Return the names that a DataFrame gives its rows and its columns; None where they are only counted from 0."""
+    if not hasattr(frame, "iloc"):
+        return None, None
+    rows, columns = (None if np.array_equal(names, np.arange(len(names))) else names for names in frame.axes)
+    return rows, columns
+
+
 def as_text(value: Any, what: str) -> str:
     """Return a value as text, decoding bytes as UTF-8. Raises GsscError that names `what` if they are not UTF-8."""
     if not isinstance(value, bytes):
@@ -25,3 +33,10 @@ def as_text(value: Any, what: str) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise GsscError(f"{what} is {value!r}, which is not UTF-8 text: save it as UTF-8") from None
+
+
+def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether columns come first, and dtype of an .npy file, and leave it positioned at the values."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(file)

@@ -18,10 +18,10 @@ import numpy as np
 
 from gssc.data.disk import DESCRIPTION, FORMAT, VERSION, digest_of, entry_of, is_disk_graph
 from gssc.data.edge_sort import BUCKETS, EdgeSort
+from gssc.data.graph_stream import GraphStream, NodeFacts
 from gssc.data.labels import clean_index, refuse_overlap
-from gssc.data.sources import NodeFacts, Source
 from gssc.errors import GsscError
-from gssc.files import NO_ROOM, keep_others_out, read_json, write_json
+from gssc.files import NO_ROOM, keep_others_out, read_json, sync, write_json
 
 DTYPES = ("float32", "float16")
 STATE = "building.json"
@@ -31,7 +31,7 @@ Progress = Callable[[str, int], None]  # stage, and number of rows, edges, bucke
 
 
 def build_graph(
-    source: Source,
+    stream: GraphStream,
     out: str | Path,
     *,
     dtype: str = "float32",
@@ -41,7 +41,7 @@ def build_graph(
     """Write a graph to the folder ``out`` and return the content of its graph.json.
 
     Args:
-        source: where rows and edges come from.
+        stream: where rows and edges come from.
         out: the folder; it appears only when the graph is complete.
         dtype: of the features, float32 or float16.
         overwrite: replace an existing graph.
@@ -58,7 +58,7 @@ def build_graph(
         work.mkdir(parents=True, exist_ok=True)
         lock = keep_others_out(work)
         try:
-            return Build(source, work, dtype, on_progress or (lambda stage, done: None)).run(out)
+            return Build(stream, work, dtype, on_progress or (lambda stage, done: None)).run(out)
         finally:
             if lock is not None:
                 os.close(lock)
@@ -70,9 +70,9 @@ def build_graph(
 class Build:
     """The stages of one build, resumed from its last record."""
 
-    def __init__(self, source: Source, work: Path, dtype: str, on_progress: Progress):
-        self.source, self.work, self.dtype, self.on_progress = source, work, np.dtype(dtype), on_progress
-        begun = {"signature": source.signature(), "dtype": dtype, "version": VERSION}
+    def __init__(self, stream: GraphStream, work: Path, dtype: str, on_progress: Progress):
+        self.stream, self.work, self.dtype, self.on_progress = stream, work, np.dtype(dtype), on_progress
+        begun = {"signature": stream.signature(), "dtype": dtype, "version": VERSION}
         self.state: dict[str, Any] = read_json(work / STATE) if (work / STATE).exists() else {}
         if self.state.get("begun") != begun:
             for item in work.iterdir():
@@ -93,21 +93,21 @@ class Build:
         if out.exists():
             shutil.rmtree(out)
         self.work.rename(out)
-        _sync(out.parent)
+        sync(out.parent)
         return about
 
     def write_nodes(self) -> None:
         """Write feature rows block by block, then labels, split and ids of the nodes."""
         path = self.work / "features.npy"
-        with NpyAppender(path, self.dtype, (self.source.width,), self.state["rows"]) as features:
-            for block in self.source.rows(self.state["rows"]):
+        with NpyAppender(path, self.dtype, (self.stream.width,), self.state["rows"]) as features:
+            for block in self.stream.rows(self.state["rows"]):
                 features.append(_checked(block, self.dtype, features.rows))
                 self.on_progress("rows", features.rows)
                 if features.rows - self.state["rows"] >= ROWS_BETWEEN_STATES:
                     features.flush()
                     self.save(rows=features.rows)
             count = features.rows
-        facts = self.source.facts()
+        facts = self.stream.facts()
         _check_facts(facts, count)
         for name in ("labels", "train", "val", "test", "node_ids"):
             value = getattr(facts, name)
@@ -118,7 +118,7 @@ class Build:
             rows=count,
             nodes=True,
             facts={
-                "name": self.source.name,
+                "name": self.stream.name,
                 "split": facts.split,
                 "setting": facts.setting,
                 **{name: list(value) for name, value in names.items() if value is not None},
@@ -127,7 +127,7 @@ class Build:
 
     def list_edges(self) -> EdgeSort:
         """Write listed edges to bucket files, block by block, and return the sort that holds them."""
-        sort = EdgeSort(self.work, self.state["rows"], self.source.weighted)
+        sort = EdgeSort(self.work, self.state["rows"], self.stream.weighted)
         if self.state["sorted"]:
             sort.self_loops = self.state["sort"]["self_loops"]
             return sort
@@ -139,7 +139,7 @@ class Build:
         ids = self.work / "node_ids.npy"
         node_ids = np.load(ids, allow_pickle=False) if ids.exists() else None
         listed = self.state.get("listed", 0)
-        for edges, weights in self.source.edges(self.state["blocks"], node_ids):
+        for edges, weights in self.stream.edges(self.state["blocks"], node_ids):
             sort.add(edges, weights)
             listed += edges.shape[1]
             self.on_progress("edges", listed)
@@ -182,7 +182,7 @@ class Build:
         """Write graph.json, with a digest of every file."""
         files = {}
         for number, path in enumerate(sorted(self.work.glob("*.npy"))):
-            _sync(path)
+            sync(path)
             files[path.name] = entry_of(path)
             self.on_progress("digests", number + 1)
         nodes, width = files["features.npy"]["shape"]
@@ -268,11 +268,3 @@ def _check_facts(facts: NodeFacts, nodes: int) -> None:
         raise GsscError(f"there are {len(facts.labels)} labels for {nodes} nodes: give one per node, -1 where unknown")
     parts = {part: clean_index(getattr(facts, part), nodes, part) for part in ("train", "val", "test")}
     refuse_overlap(parts)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,4 +1,4 @@
-"""Checks of features and edges, and their conversion to the form in which `Graph` stores them.
+"""Checks of features, edges and names, and their conversion to the form in which `Graph` stores them.
 
 Each function accepts several forms of user input and returns the one canonical form the rest of the
 package relies on, or raises a `GsscError` naming the first offending row. Nothing here imports torch.
@@ -6,13 +6,14 @@ package relies on, or raises a `GsscError` naming the first offending row. Nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.data.arrays import as_array
+from gssc.data.arrays import as_array, as_text
 from gssc.errors import GsscError
 
 _ROWS_AT_A_TIME = 65_536  # memory-mapped features are checked block by block, never read whole
@@ -228,3 +229,28 @@ def _integer_edges(edge_index: Any) -> np.ndarray:
             f"edge {first} is ({edges[0, first]}, {edges[1, first]}): node ids must be whole numbers, 0 to N-1"
         )
     return numbers.astype(np.int64)
+
+
+def clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
+    """Return one id per node, whole numbers or text; None if there are none."""
+    if node_ids is None:
+        return None
+    ids = np.asarray(as_array(node_ids, "node_ids"))
+    if ids.shape != (num_nodes,):
+        raise GsscError(f"node_ids have shape {ids.shape} for {num_nodes} nodes: give one per node")
+    if ids.dtype.kind in "SO":
+        return np.array([as_text(name, f"id of node {node}") for node, name in enumerate(ids.tolist())], dtype=str)
+    return ids if ids.dtype.kind in "iu" else ids.astype(str)
+
+
+def clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tuple[str, ...] | None:
+    """Return one name per column, each its own; None if there are none."""
+    if names is None:
+        return None
+    texts = tuple(str(name) for name in names)
+    if len(texts) != num_features:
+        raise GsscError(f"{len(texts)} feature_names for {num_features} features: give one per column")
+    if len(set(texts)) != num_features:
+        twice = next(name for place, name in enumerate(texts) if name in texts[:place])
+        raise GsscError(f"feature_names has {twice!r} twice: give each column its own name")
+    return texts

@@ -195,11 +195,11 @@ def to_networkx(graph: Graph) -> networkx.Graph:
     for index, name in enumerate(names):
         row = graph.features[index]
         network.add_node(name, x=np.array(row) if isinstance(row, np.ndarray) else row.toarray()[0])
-        if graph.is_multilabel:
-            network.nodes[name]["y"] = graph.labels[index].copy()
-        elif graph.labels[index] >= 0:
-            label = int(graph.labels[index])
-            network.nodes[name]["y"] = label if graph.class_names is None else graph.class_names[label]
+        label = graph.labels[index]
+        if not graph.task.has_classes:
+            network.nodes[name]["y"] = label.copy()
+        elif label >= 0:
+            network.nodes[name]["y"] = int(label) if graph.class_names is None else graph.class_names[label]
     for part in _PARTS:
         for index in getattr(graph, part):
             network.nodes[names[index]]["split"] = part

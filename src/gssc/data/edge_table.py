@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gssc.data.edges import END_NAMES, WEIGHT_NAME
-from gssc.data.readers import Table, refuse_no_rows, whole_number_shortened, without_row_numbers
+from gssc.data.table import Table, refuse_no_rows, whole_number_shortened, without_row_numbers
 from gssc.errors import GsscError
 
 NO_WEIGHT = "none"

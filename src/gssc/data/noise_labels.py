@@ -114,7 +114,7 @@ def _unit_rows(rows: Any) -> Any:
 
 
 def _with_training_labels(graph: Graph, flipped: Callable[[np.ndarray], np.ndarray]) -> LabelNoise:
-    if graph.is_multilabel:
+    if not graph.task.has_classes:
         raise GsscError(
             f"label noise needs one class per node, but {graph.name} has {graph.num_classes} binary targets per node: "
             "use structure or feature noise there"

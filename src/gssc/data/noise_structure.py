@@ -82,7 +82,7 @@ def dice(graph: Graph, rate: float, rng: np.random.Generator) -> StructureNoise:
     externally. Classes are the known labels of all nodes, test nodes included: a worst case that uses labels
     hidden from every learner. Edges with an end of unknown class are left alone.
     """
-    if graph.is_multilabel:
+    if not graph.task.has_classes:
         raise GsscError(f"dice noise needs one class per node, but {graph.name} has binary targets: use random noise")
     if (graph.labels < 0).all():
         raise GsscError(f"dice noise needs labels, but {graph.name} has none: use random noise")

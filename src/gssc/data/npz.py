@@ -10,15 +10,17 @@ from __future__ import annotations
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.data.arrays import as_text
-from gssc.data.labels import mask_of_numbers
+from gssc.data import graph_stream
+from gssc.data.arrays import as_text, read_npy_header
+from gssc.data.labels import clean_index, clean_labels, mask_of_numbers
 from gssc.errors import GsscError
 from gssc.files import atomic_write, require_file
 from gssc.graph import Graph
@@ -139,3 +141,111 @@ def save_graph(graph: Graph, path: str | PathLike[str]) -> None:
             arrays[key] = np.asarray(getattr(graph, key), dtype=str)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
+
+
+class NpzStream:
+    """A graph in an .npz file; features and edges are read from the archive in a stream."""
+
+    def __init__(self, path: Path):
+        self.path, self.name = path, path.stem
+        require_file(path)
+        if not zipfile.is_zipfile(path):
+            raise GsscError(f"{path} cannot be read as .npz, it may be damaged or cut short: write or fetch it again")
+        with zipfile.ZipFile(path) as archive:
+            self.keys = {name.removesuffix(".npy") for name in archive.namelist()}
+        if "edge_index" not in self.keys or not {"x", "x_data"} & self.keys:
+            raise GsscError(f"{path} needs the keys 'x' and 'edge_index'; it has {', '.join(sorted(self.keys))}")
+        self.weighted = "edge_weight" in self.keys
+        self.sparse = self._sparse() if "x" not in self.keys else None
+        shape = self.sparse.shape if self.sparse is not None else self._open("x")[1]
+        if len(shape) != 2:
+            raise GsscError(f"{path}: x has shape {shape}; it must be (nodes, features)")
+        self.nodes, self.width = int(shape[0]), int(shape[1])
+
+    def signature(self) -> dict[str, Any]:
+        """Return name, size and modification time of the file."""
+        return {"npz": graph_stream.file_signature(self.path)}
+
+    def rows(self, start: int) -> Iterator[np.ndarray]:
+        """Yield feature rows in the order of the file."""
+        if self.sparse is not None:
+            yield from graph_stream.dense_blocks(self.sparse, start)
+            return
+        file, shape, dtype = self._open("x")
+        _skip(file, start * self.width * dtype.itemsize)
+        for first in range(start, shape[0], graph_stream.ROWS):
+            count = min(graph_stream.ROWS, shape[0] - first)
+            yield self._read(file, dtype, count * self.width).reshape(count, self.width)
+
+    def facts(self) -> graph_stream.NodeFacts:
+        """Return labels, masks and names, each read whole: they take a few bytes per node."""
+        wanted = {"y", "train_mask", "val_mask", "test_mask", "node_id", "class_names", "feature_names"}
+        arrays = read_arrays(self.path, wanted | {"name", "split", "setting"})
+        texts = {key: tuple(map(str, arrays[key].ravel().tolist())) for key in ("class_names", "feature_names")
+                 if key in arrays}  # fmt: skip
+        labels, names = clean_labels(arrays.get("y"), self.nodes, texts.get("class_names"))
+        if names is None and labels.ndim == 1:
+            names = tuple(map(str, range(int(labels.max(initial=-1)) + 1)))
+        train, val, test = (
+            clean_index(mask_of_numbers(arrays.get(f"{part}_mask"), self.nodes), self.nodes, part)
+            for part in ("train", "val", "test")
+        )
+        self.name = str(arrays["name"]) if "name" in arrays else self.name
+        return graph_stream.NodeFacts(
+            labels,
+            names,
+            train,
+            val,
+            test,
+            split=str(arrays.get("split", "from file")),
+            setting=str(arrays.get("setting", "transductive")),
+            node_ids=arrays.get("node_id"),
+            feature_names=texts.get("feature_names"),
+        )
+
+    def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[graph_stream.Edges]:
+        """Yield edges, reading both rows of edge_index in parallel through two file handles."""
+        (first, shape, dtype), (second, *_) = self._open("edge_index"), self._open("edge_index")
+        if len(shape) != 2 or shape[0] != 2 or dtype.kind not in "iu":
+            raise GsscError(f"{self.path}: edge_index is {dtype}{list(shape)}; it must hold whole numbers, (2, edges)")
+        weights, _, weight_dtype = self._open("edge_weight") if self.weighted else (None, None, dtype)
+        _skip(first, start * graph_stream.EDGES * dtype.itemsize)
+        _skip(second, (shape[1] + start * graph_stream.EDGES) * dtype.itemsize)
+        if weights is not None:
+            _skip(weights, start * graph_stream.EDGES * weight_dtype.itemsize)
+        for done in range(start * graph_stream.EDGES, shape[1], graph_stream.EDGES):
+            count = min(graph_stream.EDGES, shape[1] - done)
+            edges = np.stack([self._read(file, dtype, count) for file in (first, second)])
+            yield edges, None if weights is None else self._read(weights, weight_dtype, count).ravel()
+
+    def _open(self, key: str) -> tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]:
+        """Open an array of the archive; return the file positioned after the header, the shape and the dtype."""
+        file = zipfile.ZipFile(self.path).open(f"{key}.npy")  # noqa: SIM115 - read to its end by the caller
+        try:
+            shape, fortran, dtype = read_npy_header(file)
+        except ValueError as error:
+            raise GsscError(f"{self.path}: {key} cannot be read ({error}): write the file again") from None
+        if dtype.hasobject or (fortran and len(shape) > 1 and min(shape) > 1):
+            raise GsscError(f"{self.path}: {key} must be a plain array in C order: save numpy.ascontiguousarray of it")
+        return file, shape, dtype
+
+    def _read(self, file: IO[bytes], dtype: np.dtype[Any], count: int) -> np.ndarray:
+        try:
+            content = file.read(count * dtype.itemsize)
+        except (OSError, EOFError, zipfile.BadZipFile) as error:
+            raise GsscError(f"{self.path} is damaged ({error}): write or fetch it again") from None
+        if len(content) < count * dtype.itemsize:
+            raise GsscError(f"{self.path} is cut short: write or fetch it again")
+        return np.frombuffer(content, dtype=dtype)
+
+    def _sparse(self) -> sp.csr_matrix:
+        return features_of(read_arrays(self.path, {"x_data", "x_indices", "x_indptr", "x_shape"}), self.path)
+
+
+def _skip(file: IO[bytes], count: int) -> None:
+    """Skip ``count`` bytes of a file."""
+    while count > 0:
+        read = len(file.read(min(count, 1 << 22)))
+        if not read:
+            return
+        count -= read

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.data.arrays import read_npy_header
 from gssc.errors import GsscError
 
 try:
@@ -81,9 +82,7 @@ def read_pickle(path: Path) -> Any:
 def read_object_array(file: BinaryIO, what: str) -> Any:
     """Return a NumPy object array stored as .npy, which NumPy itself reads only by unsafe unpickling."""
     try:
-        version = np.lib.format.read_magic(file)
-        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        _, _, dtype = reader(file)
+        dtype = read_npy_header(file)[2]
     except ValueError as error:
         raise GsscError(f"{what} is not an .npy file ({error}): fetch it again") from None
     if dtype.hasobject:

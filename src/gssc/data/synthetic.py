@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from gssc.data import graph_stream
 from gssc.data.entry import SEEDED_SPLITS, Dataset, FilePaths, RawGraph
 from gssc.data.neighbours import nearest_neighbour_edges
 from gssc.data.splits import generator, n_per_class
@@ -160,6 +162,96 @@ def _block_model_edges(
         first = np.unique(keys, return_index=True)[1]
         keys = keys[np.sort(first)]  # in the order drawn, so that truncation favours no node
     return np.stack(np.divmod(np.sort(keys[:wanted]), nodes))
+
+
+class CsbmStream:
+    """A contextual stochastic block model, drawn block by block; see :func:`csbm`.
+
+    Node i has class ``i % classes``. Repeated draws of an edge are dropped, so the graph has slightly fewer than
+    ``num_edges`` edges. Every block has its own random generator, so that it can be drawn without the others.
+
+    Args:
+        nodes, classes, signal, homophily, features: see :func:`csbm`.
+        num_edges: number of edges drawn.
+        per_class: training labels per class.
+        val, test: number of validation and test nodes.
+        seed: of everything drawn.
+    """
+
+    name, weighted = "csbm", False
+
+    def __init__(
+        self,
+        nodes: int = 100_000,
+        num_edges: int | None = None,
+        classes: int = 5,
+        signal: float = 1.0,
+        homophily: float = 0.8,
+        features: int = 32,
+        per_class: int = 20,
+        val: int = 1000,
+        test: int = 5000,
+        seed: int = 0,
+    ):
+        self.nodes, self.width, self.classes = whole("nodes", nodes), whole("features", features), whole("c", classes)
+        self.num_edges = 5 * self.nodes if num_edges is None else whole("edges", num_edges)
+        check_csbm(self.nodes, 2 * self.num_edges / max(1, self.nodes), classes, signal, homophily, self.width)
+        self.signal, self.homophily, self.per_class, self.seed = signal, homophily, per_class, seed
+        self.val, self.test = val, test
+        if per_class * classes + val + test > self.nodes:
+            raise GsscError(
+                f"{per_class} training labels per class, {val} validation and {test} test nodes were requested, but "
+                f"there are only {self.nodes} nodes: ask for fewer"
+            )
+        generator(seed)  # raises on an invalid seed
+
+    def signature(self) -> dict[str, Any]:
+        """Return all settings."""
+        return {"csbm": dict(vars(self))}
+
+    def _rng(self, *purpose: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, *purpose])
+
+    def rows(self, start: int) -> Iterator[np.ndarray]:
+        """Yield class means plus noise of standard deviation one."""
+        means = self._rng(0).standard_normal((self.classes, self.width), dtype=np.float32)
+        means *= self.signal / np.linalg.norm(means, axis=1, keepdims=True)
+        for first in range(start - start % graph_stream.ROWS, self.nodes, graph_stream.ROWS):
+            count = min(graph_stream.ROWS, self.nodes - first)
+            block = self._rng(1, first // graph_stream.ROWS).standard_normal((count, self.width), dtype=np.float32)
+            block += means[np.arange(first, first + count) % self.classes]
+            yield block[max(0, start - first) :]
+
+    def facts(self) -> graph_stream.NodeFacts:
+        """Return the labels and a split with equally many training nodes per class."""
+        rng = self._rng(2)
+        sizes = [len(range(c, self.nodes, self.classes)) for c in range(self.classes)]
+        train = np.concatenate(
+            [c + self.classes * rng.choice(size, min(size, self.per_class), replace=False)
+             for c, size in enumerate(sizes)]
+        )  # fmt: skip
+        drawn = rng.choice(self.nodes, min(self.nodes, len(train) + self.val + self.test), replace=False)
+        others = drawn[~np.isin(drawn, train)]
+        return graph_stream.NodeFacts(
+            labels=np.arange(self.nodes) % self.classes,
+            class_names=tuple(map(str, range(self.classes))),
+            train=np.sort(train),
+            val=np.sort(others[: self.val]),
+            test=np.sort(others[self.val : self.val + self.test]),
+            split=f"{self.per_class}-per-class seed={self.seed}",
+        )
+
+    def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[graph_stream.Edges]:
+        """Yield edges: one end uniform, the other of its class with probability ``homophily``, else of another."""
+        for number in range(start, -(-self.num_edges // graph_stream.EDGES)):
+            rng = self._rng(3, number)
+            count = min(graph_stream.EDGES, self.num_edges - number * graph_stream.EDGES)
+            source = rng.integers(self.nodes, size=count)
+            shift = rng.integers(1, max(2, self.classes), size=count)
+            wanted = np.where(rng.random(count) < self.homophily, source, source + shift) % self.classes
+            size = (self.nodes - wanted + self.classes - 1) // self.classes
+            target = wanted + self.classes * (rng.random(count) * size).astype(np.int64)
+            yield np.sort(np.stack([source, target]), axis=0), None  # so that none counts as one-way
 
 
 ENTRIES = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
@@ -12,9 +13,9 @@ import numpy as np
 from gssc.data.edge_table import edges_of_table
 from gssc.data.labels import clean_labels
 from gssc.data.neighbours import NEIGHBOURS, nearest_neighbour_edges
-from gssc.data.plain_table import Scaling
-from gssc.data.readers import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
+from gssc.data.scaling import Scaling
 from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
+from gssc.data.table import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.text_tables import ID_NAMES, LABEL_NAMES, counts_from_zero, is_number
@@ -76,39 +77,30 @@ def import_tables(
     if edges is None and (source_column or target_column or weight_column):
         raise GsscError("columns of an edge table are given, but no edge table: give it (edges, --edges)")
     node_table = read_table(nodes, decimal=decimal)
-    refuse_no_rows(node_table)
-    if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
-        refuse_data_as_names(node_table)
-    id_column = _id_column(node_table, id_column, label_column, split_column, needed=edges is not None)
-    label_columns = label_columns_of(node_table, label_column, taken=id_column)
-    split_column = node_table.named(split_column, ("split",), taken=[*filter(None, (id_column, *label_columns))])
-    ignored = [node_table.existing(column) for column in ignore_columns]
-    taken = {id_column, *label_columns, split_column, *ignored}
+    columns = NodeColumns.of(
+        node_table,
+        id_column=id_column,
+        label_column=label_column,
+        feature_columns=feature_columns,
+        ignore_columns=ignore_columns,
+        split_column=split_column,
+        needs_id=edges is not None,
+        needs_features=features_from == "columns",
+    )
     features: np.ndarray | None = None
     if features_from == "columns":
-        if feature_columns is None:
-            feature_columns = [column for column in without_row_numbers(node_table) if column not in taken]
-        if not feature_columns:
-            raise GsscError(
-                f"{node_table.path} has no feature column besides {sorted(filter(None, taken))}: add numbers, or make "
-                "features from the edges (features_from='structure', --features-from structure)"
-            )
         try:
-            features = node_table.numbers([node_table.existing(column) for column in feature_columns])
+            features = node_table.numbers(columns.features)
         except GsscError as error:
-            if label_columns or "is not a number" not in str(error):
+            if label_column is not None or "is not a number" not in str(error):
                 raise
             raise GsscError(f"{error}; if it holds the classes, name it (label_column, --label)") from None
-    ids, row_of = (None, {}) if id_column is None else _node_ids(node_table, id_column)
-    labels, class_names = _labels(node_table, label_columns, multilabel=not isinstance(label_column, str | None))
-    if split_column is not None and split is None:
-        parts, split_name = parts_from_column(node_table, split_column), "from table"
-    elif len(labelled_nodes(labels)):
-        parts, split_name = make_split(split or DEFAULT_SPLIT, labels, seed)
+    ids, row_of = (None, {}) if columns.id is None else _node_ids(node_table, columns.id)
+    labels, class_names = _labels(node_table, columns)
+    if columns.split is not None and split is None:
+        parts, split_name = parts_from_column(node_table, columns.split), "from table"
     else:
-        if split is not None:
-            make_split(split, labels, seed)  # raises on an invalid split
-        parts, split_name = (np.empty(0, np.int64),) * 3, "none"
+        parts, split_name = drawn_split(labels, split, seed)
     edge_weight: np.ndarray | None = None
     if edges is None:
         edge_index = table_neighbours(features, n_neighbors)
@@ -129,8 +121,68 @@ def import_tables(
         setting=setting,
         class_names=class_names,
         node_ids=ids,
-        feature_names=None if features is None else tuple(feature_columns or ()),
+        feature_names=None if features is None else tuple(columns.features),
     )
+
+
+@dataclass(frozen=True)
+class NodeColumns:
+    """What the columns of a node table hold.
+
+    Args:
+        id: column of the node ids; None if nodes have none.
+        labels: one column of classes, several of binary targets, or none.
+        multilabel: whether the labels are binary targets.
+        split: column of the split, if there is one.
+        features: columns of numbers.
+    """
+
+    id: str | None
+    labels: list[str]
+    multilabel: bool
+    split: str | None
+    features: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        *,
+        id_column: str | None = None,
+        label_column: str | Sequence[str] | None = None,
+        feature_columns: Sequence[str] | None = None,
+        ignore_columns: Sequence[str] = (),
+        split_column: str | None = None,
+        needs_id: bool = True,
+        needs_features: bool = True,
+    ) -> NodeColumns:
+        """Return the columns by the names given to :func:`import_tables`. Raises GsscError if one is missing."""
+        refuse_no_rows(table)
+        if all(given is None for given in (id_column, label_column, feature_columns, split_column)):
+            _refuse_data_as_names(table)
+        id_column = _id_column(table, id_column, label_column, split_column, needed=needs_id)
+        labels = _label_columns(table, label_column, taken=id_column)
+        split_column = table.named(split_column, ("split",), taken=[*filter(None, (id_column, *labels))])
+        taken = {id_column, *labels, split_column, *map(table.existing, ignore_columns)}
+        features: list[str] = []
+        if needs_features:
+            free = (column for column in without_row_numbers(table) if column not in taken)
+            features = [table.existing(column) for column in feature_columns or free]
+            if not features:
+                raise GsscError(
+                    f"{table.path} has no feature column besides {sorted(filter(None, taken))}: add numbers, or make "
+                    "features from the edges (features_from='structure', --features-from structure)"
+                )
+        return cls(id_column, labels, not isinstance(label_column, str | None), split_column, features)
+
+
+def drawn_split(labels: np.ndarray, split: str | None, seed: int) -> tuple[Split, str]:
+    """Return a split of the labelled nodes and its name; three empty parts if no node has a label."""
+    if len(labelled_nodes(labels)):
+        return make_split(split or DEFAULT_SPLIT, labels, seed)
+    if split is not None:
+        make_split(split, labels, seed)  # raises on an invalid split
+    return (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)), "none"
 
 
 def table_neighbours(features: Any, n_neighbors: int) -> np.ndarray:
@@ -144,7 +196,7 @@ def table_neighbours(features: Any, n_neighbors: int) -> np.ndarray:
     return nearest_neighbour_edges(scaling.for_neighbours(scaling.applied(features)), min(n_neighbors, rows - 1))
 
 
-def refuse_data_as_names(table: Table) -> None:
+def _refuse_data_as_names(table: Table) -> None:
     """Raise GsscError if the first line looks like data (``m1,0.5,2``), because it would be lost as a header."""
     numbers = [name for name in table.names if is_number(name)]
     usual = any(name.lower() in (*ID_NAMES, *LABEL_NAMES, "split", "") for name in table.names)
@@ -167,7 +219,7 @@ def _id_column(
     return first
 
 
-def label_columns_of(table: Table, given: str | Sequence[str] | None, taken: str | None) -> list[str]:
+def _label_columns(table: Table, given: str | Sequence[str] | None, taken: str | None) -> list[str]:
     """Return the label columns: those given, else one with a common name, if there is one."""
     if given is None or isinstance(given, str):
         column = table.named(given, LABEL_NAMES, taken=() if taken is None else (taken,))
@@ -175,17 +227,22 @@ def label_columns_of(table: Table, given: str | Sequence[str] | None, taken: str
     return [table.existing(column) for column in given]
 
 
-def _labels(table: Table, columns: list[str], *, multilabel: bool) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    if multilabel:
-        return clean_labels(table.numbers(columns, blank=np.nan), len(table), columns)
-    if not columns:
+def _labels(table: Table, columns: NodeColumns) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    if columns.multilabel:
+        return clean_labels(table.numbers(columns.labels, blank=np.nan), len(table), columns.labels)
+    if not columns.labels:
         return clean_labels(None, len(table), None)
-    texts = ["" if t in UNKNOWN_LABELS else whole_number_shortened(t) for t in table.texts(columns[0])]
-    refuse_real_numbers(table, columns[0], texts)
-    return clean_labels(np.array(texts, dtype=object), len(table), None)
+    return labels_of_texts(table, columns.labels[0], map(whole_number_shortened, table.texts(columns.labels[0])))
 
 
-def refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
+def labels_of_texts(table: Table, column: str, texts: Iterable[str]) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return class numbers and class names of the cells of a label column; ``table`` is for error messages."""
+    known = ["" if text in UNKNOWN_LABELS else text for text in texts]
+    _refuse_real_numbers(table, column, known)
+    return clean_labels(np.array(known, dtype=object), len(known), None)
+
+
+def _refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
     """Raise GsscError if all labels are numbers and some are not whole."""
     if not all(_NUMBER.fullmatch(text) for text in texts if text):
         return

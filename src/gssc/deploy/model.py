@@ -11,8 +11,8 @@ import numpy as np
 
 from gssc.deploy import store
 from gssc.deploy.activations import ACTIVATIONS
+from gssc.deploy.columns import wrong_width
 from gssc.deploy.forward import EXP_IS_SAFE, Layer, forward, is_sparse, one_row, softmax_of_one, within
-from gssc.deploy.table_rows import wrong_width
 from gssc.errors import GsscError
 
 
@@ -32,7 +32,7 @@ class DeployedModel:
         task: ``multiclass`` gives probabilities that sum to one, ``multilabel`` one for each task.
         temperature: logits are divided by it before they become probabilities.
         feature_names: columns of a table the features are taken from, in order, if they have names.
-        metadata: anything JSON can hold: data set, settings, versions.
+        metadata: anything JSON can hold: dataset, settings, versions.
 
     Example:
         >>> identity = np.eye(2, dtype=np.float32), np.zeros(2, dtype=np.float32)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gssc.deploy.table_rows import Rows, feature_columns, parquet_blocks, text_blocks, wrong_width
+from gssc.deploy.columns import feature_columns, wrong_width
+from gssc.deploy.table_rows import Rows, parquet_blocks, text_blocks
 from gssc.errors import GsscError
 from gssc.files import require_regular
 from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, Lines, ending, records, records_of

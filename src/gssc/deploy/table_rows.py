@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gssc.deploy.columns import chosen_columns, find_id_column
 from gssc.errors import GsscError
 from gssc.extras import require
-from gssc.names import nearest
 from gssc.text_tables import (
-    ID_NAMES,
-    LABEL_NAMES,
     Records,
     default_names,
     first_repeated,
@@ -24,8 +22,6 @@ from gssc.text_tables import (
     named_columns,
 )
 
-ID_COLUMNS = (*ID_NAMES, "")  # pandas leaves its index unnamed
-OTHER_COLUMNS = (*LABEL_NAMES, "split")
 LARGEST = float(np.finfo(np.float32).max)
 BLOCK_VALUES = 1 << 20  # numbers of a block, which take fifty times as many bytes while they are read from text
 BLOCK_ROWS = 1 << 14
@@ -108,7 +104,7 @@ def text_blocks(
         width: number of features, if it is known.
         ready: whether another line can be had at once; if not, a block ends, so that no row waits for the next.
         limits: how large the table may be.
-        id_name: column of the ids; None: see :func:`find_id_column`.
+        id_name: column of the ids; None: see :func:`gssc.deploy.columns.find_id_column`.
     """
     names, lines = named_columns(path, lines, lambda cells: is_header(cells) or _are_names(cells, wanted))
     if limits is not None:
@@ -178,7 +174,7 @@ def parquet_blocks(
         wanted: names of the features, if the model has them.
         width: number of features, if it is known.
         limits: how large the table may be.
-        id_name: column of the ids; None: see :func:`find_id_column`.
+        id_name: column of the ids; None: see :func:`gssc.deploy.columns.find_id_column`.
         options: for ``pyarrow.parquet.ParquetFile``.
     """
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
@@ -265,80 +261,6 @@ def _text(value: Any) -> str:
 def block_rows(width: int) -> int:
     """Rows of a block of so many features."""
     return max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(1, width)))
-
-
-def chosen_columns(
-    path: Path, header: Sequence[str], wanted: Sequence[str] | None, width: int | None, id_name: str | None = None
-) -> list[int]:
-    """Return which columns of a table are features; refuses a table that has not as many as a model wants."""
-    try:
-        columns = feature_columns(header, wanted, id_name)
-    except ValueError as error:
-        raise GsscError(f"{path}: {error}") from None
-    if width is not None and len(columns) != width:
-        raise GsscError(f"{path}: {wrong_width(len(columns), width, wanted)}")
-    return columns
-
-
-def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name: str | None = None) -> list[int]:
-    """Return which columns of a table are features: the wanted ones, or all that are not known to be something else.
-
-    >>> feature_columns(["id", "b", "a", "label"], ["a", "b"])
-    [2, 1]
-    >>> feature_columns(["id", "b", "a", "label"], None)
-    [1, 2]
-    """
-    if wanted is None:
-        known = {*ID_COLUMNS, *OTHER_COLUMNS}
-        return [index for index, name in enumerate(header) if name.lower() not in known and name != id_name]
-    # Readers of text tables strip blanks from names, and the model may have been fitted with them.
-    place = {name.strip(): index for index, name in enumerate(header)} | {
-        name: index for index, name in enumerate(header)
-    }
-    wanted = [name if name in place else name.strip() for name in wanted]
-    missing = [name for name in wanted if name not in place]
-    if missing:
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise ValueError(f"the model needs {len(wanted)} feature columns; the table lacks {missing[0]!r}{others}")
-    return [place[name] for name in wanted]
-
-
-def find_id_column(header: Sequence[str], wanted: Sequence[str] | None = None, given: str | None = None) -> int | None:
-    """Return which column of a table holds the ids, if any: the one that `gssc data import` would take.
-
-    That is the column the user names, else one with a usual name (an unnamed one only if nothing else does), else the
-    first, where it is known to be no feature, label or split.
-
-    >>> find_id_column(["", "load", "ID"]), find_id_column(["machine", "load"], wanted=["load"])
-    (2, 0)
-    >>> find_id_column(["machine", "load"]), find_id_column(["label", "load"], wanted=["load"])
-    (None, None)
-    """
-    if given is not None:
-        if given not in header:
-            raise GsscError(f"the table has no id column {given!r}: {nearest(given, header)}")
-        return header.index(given)
-    names = [name.lower() for name in header]
-    usual = next((names.index(name) for name in ID_COLUMNS if name in names), None)
-    if usual is not None or wanted is None or not header:
-        return usual
-    no_id = {*(name.strip() for name in wanted), *wanted}
-    return None if header[0] in no_id or names[0] in OTHER_COLUMNS else 0
-
-
-def wrong_width(found: int, width: int, feature_names: Sequence[str] | None) -> str:
-    """What is wrong with rows that have too many or too few features, and what to do.
-
-    >>> wrong_width(3, 2, ["load", "heat"])
-    'rows have 3 features, but the model was trained on 2: give the columns it was trained on, in order (load, heat)'
-    """
-    names = list(feature_names or ())
-    shown = ", ".join(names[:5] + ["..."] * (len(names) > 5))
-    which = f" ({shown})" if names else ""
-    return (
-        f"rows have {found} features, but the model was trained on {width}: "
-        f"give the columns it was trained on, in order{which}"
-    )
 
 
 def id_array(ids: Sequence[Any]) -> np.ndarray:

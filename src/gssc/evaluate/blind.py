@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gssc.graph import Graph
 
 
@@ -16,6 +14,5 @@ def without_test_labels(graph: Graph) -> Graph:
     ([0, 1, -1], 2)
     """
     labels = graph.labels.copy()
-    labels[graph.test] = -1 if graph.task.has_classes else np.nan
-    names = graph.class_names or tuple(str(number) for number in range(graph.num_classes))
-    return graph.with_(labels=labels, class_names=names)
+    labels[graph.test] = graph.task.missing
+    return graph.with_(labels=labels, class_names=graph.output_names)

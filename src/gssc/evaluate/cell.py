@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from gssc.config import RunConfig
 from gssc.data.noise import add_noise, parse_noise
 from gssc.errors import GsscError
+from gssc.evaluate.cell_data import CellData, OwnGraph, Registered, split_graph_option
 from gssc.evaluate.code_version import code_version
-from gssc.evaluate.source import OwnGraph, Registered, Source, split_graph_option
-from gssc.graph import SETTINGS, Graph
+from gssc.graph import LEARNING_SETTINGS, Graph
 from gssc.models.registry import MODELS, model_entry
 from gssc.names import nearest
 from gssc.recipes import config_for
 from gssc.settings import Settings
 from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
-from gssc.train.pairing import training_way
+from gssc.train.registry import training_way
 
 if TYPE_CHECKING:
     from gssc.result import Result
@@ -56,7 +56,7 @@ class Cell:
         return f"{self.model} + {self.sparsifier} on {', '.join([self.dataset, *rest])}, seed {self.seed}"
 
     @property
-    def source(self) -> Source:
+    def data(self) -> CellData:
         """Where the graph comes from, with the split this seed takes."""
         if self.graph:
             return OwnGraph(self.graph, split_graph_option(self.dataset)[1], self.seed)
@@ -76,8 +76,8 @@ class Cell:
         """All settings of the run: the model's own for this data, under what was typed for the sparsifier."""
         own = relevant_settings(self.sparsifier, typed)
         given = {"sparsifier": {**own, "name": self.sparsifier}, "train": {"seed": self.seed}}
-        source = self.source
-        return config_for(self.model, source.name, source.split, given).shortened(self.max_epochs)
+        data = self.data
+        return config_for(self.model, data.name, data.split, given).shortened(self.max_epochs)
 
     def settings(self, typed: Settings) -> Settings:
         """Everything but data and code that determines the result."""
@@ -87,23 +87,23 @@ class Cell:
 
     def identity(self, typed: Settings) -> dict[str, Any]:
         """What the key is a digest of."""
-        source, settings = self.source, self.settings(typed)
-        modules = [*_modules_of(self.model, self.sparsifier, settings), *source.modules]
+        data, settings = self.data, self.settings(typed)
+        modules = [*_modules_of(self.model, self.sparsifier, settings), *data.modules]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
             modules.append("gssc.data.noise")
         names = asdict(self)
         del names["graph"]
         return {
             **names,
-            "split": source.split,
-            "data": source.checksum,
+            "split": data.split,
+            "data": data.checksum,
             "code": code_version(*modules),
             "settings": settings,
         }
 
     def clean_graph(self) -> Graph:
         """Return the data, without noise; generated data and drawn splits go by the seed."""
-        return self.source.load(self.setting)
+        return self.data.load(self.setting)
 
     def run(self, typed: Settings) -> tuple[Result, dict[str, Any]]:
         """Train it; returns the result and what the noise really was.
@@ -143,19 +143,19 @@ def cells(
 ) -> tuple[list[Cell], dict[tuple[str, str], str]]:
     """Return the cross product, and the pairs of model and sparsifier that are impossible, each with the reason.
 
-    ``graphs`` are files of your own, beside the data sets. Every name is checked before anything runs.
+    ``graphs`` are files of your own, beside the datasets. Every name is checked before anything runs.
     """
     for setting in settings:
-        if setting not in SETTINGS:
-            raise GsscError(f"setting {setting!r} is not known: {nearest(setting, SETTINGS)}")
+        if setting not in LEARNING_SETTINGS:
+            raise GsscError(f"setting {setting!r} is not known: {nearest(setting, LEARNING_SETTINGS)}")
     noises = (
         [str(parse_noise(text, "label")) for text in label_noise],
         [str(parse_noise(text, "structure")) for text in structure_noise],
         [str(parse_noise(text, "features")) for text in feature_noise],
     )
     for name in datasets:
-        Cell("", "", name).source.split  # noqa: B018 - raises on an unknown name
-    sources = [(name, "") for name in datasets] + _own_graphs(graphs)
+        Cell("", "", name).data.split  # noqa: B018 - raises on an unknown name
+    graphs_by_name = [(name, "") for name in datasets] + _own_graphs(graphs)
     refused: dict[tuple[str, str], str] = {}
     for model, sparsifier in itertools.product(models, sparsifiers):
         model_entry(model)
@@ -169,7 +169,9 @@ def cells(
     made = [
         Cell(model, sparsifier, dataset, setting, label, structure, features, seed, max_epochs, graph)
         for seed in range(seeds)
-        for (dataset, graph), setting, label, structure, features in itertools.product(sources, settings, *noises)
+        for (dataset, graph), setting, label, structure, features in itertools.product(
+            graphs_by_name, settings, *noises
+        )
         for model, sparsifier in itertools.product(models, sparsifiers)
         if (model, sparsifier) not in refused
     ]

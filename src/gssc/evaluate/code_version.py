@@ -19,7 +19,7 @@ def code_version(*modules: str) -> str:
     """Return a short digest of these modules and of every module of the package they import, directly or not.
 
     Comments, docstrings and annotations do not count. A module called ``registry`` is not followed: it lists every
-    model (sparsifier, data set) by name, and the one that is used is among ``modules`` already.
+    model (sparsifier, dataset) by name, and the one that is used is among ``modules`` already.
 
     >>> code_version("gssc.models.gcn") == code_version("gssc.models.gcn")
     True

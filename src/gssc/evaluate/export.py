@@ -1,4 +1,4 @@
-"""Rows of the store to files: every run as .parquet or .csv, the table of means as .md or .tex; whole or not at all."""
+"""Runs of the store to files: every run as .parquet or .csv, the table of means as .md or .tex; whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from gssc.evaluate.summary import ResultTable, result_table
 from gssc.extras import require
 from gssc.files import atomic_write
 
-Rows = Sequence[dict[str, Any]]
+Runs = Sequence[dict[str, Any]]
 
 
-def export_rows(path: str | Path, rows: Rows, against: str | None = None) -> str:
+def export_runs(path: str | Path, runs: Runs, against: str | None = None) -> str:
     """Write runs, or a table of their means, by the ending of the name; returns what was written, in words."""
     path = Path(path)
     with atomic_write(path) as temporary:
-        return WRITERS[path.suffix.lower()](temporary, rows, against)
+        return WRITERS[path.suffix.lower()](temporary, runs, against)
 
 
-def _parquet(path: Path, rows: Rows, against: str | None) -> str:
+def _parquet(path: Path, runs: Runs, against: str | None) -> str:
     pyarrow, parquet = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
     types = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
     schema = pyarrow.schema([(name, types[kind.split()[0]]) for name, kind in COLUMNS.items()])
-    parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
-    return _count(rows)
+    parquet.write_table(pyarrow.Table.from_pylist(list(runs), schema=schema), path)
+    return _count(runs)
 
 
-def _csv(path: Path, rows: Rows, against: str | None) -> str:
+def _csv(path: Path, runs: Runs, against: str | None) -> str:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(COLUMNS), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
-    return _count(rows)
+        writer.writerows(runs)
+    return _count(runs)
 
 
-def _count(rows: Rows) -> str:
-    return f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}"
+def _count(runs: Runs) -> str:
+    return f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
 
 
-def _markdown(path: Path, rows: Rows, against: str | None) -> str:
-    table = result_table(rows, against)
+def _markdown(path: Path, runs: Runs, against: str | None) -> str:
+    table = result_table(runs, against)
     path.write_text(markdown(table), encoding="utf-8")
     return _size(table)
 
@@ -59,8 +59,8 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _latex(path: Path, rows: Rows, against: str | None) -> str:
-    table = result_table(rows, against)
+def _latex(path: Path, runs: Runs, against: str | None) -> str:
+    table = result_table(runs, against)
     columns = "l" + "r" * len(table.headings)
     body = [_latex_row(["method", *table.headings])]
     body.append(r"\midrule")
@@ -98,7 +98,7 @@ def _escaped(text: str) -> str:
     return text
 
 
-WRITERS: dict[str, Callable[[Path, Rows, str | None], str]] = {
+WRITERS: dict[str, Callable[[Path, Runs, str | None], str]] = {
     ".parquet": _parquet,
     ".csv": _csv,
     ".md": _markdown,

@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-import numpy as np
-
-from gssc.data.load import find_dataset
+from gssc.data.registry import find_dataset
 from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
 from gssc.evaluate.store import Store
+from gssc.files import json_number
 from gssc.molecules.load import load_molecules
 from gssc.molecules.objective import average_precision
 from gssc.molecules.registry import molecule_model
@@ -84,7 +83,7 @@ class MoleculeCell:
 
 
 def _plain(value: float | None) -> float | None:
-    return None if value is None or np.isnan(value) else round(float(value), 6)
+    return None if value is None else json_number(float(value))
 
 
 def molecule_cells(
@@ -120,7 +119,7 @@ def sweep(
         if again or status is None or (status[0] == "failed" and retry):
             started(cell)
             store.put(_row(cell, identity, key))
-        yield from store.rows([key])
+        yield from store.runs([key])
 
 
 def _row(cell: MoleculeCell, identity: dict[str, Any], key: str) -> dict[str, Any]:

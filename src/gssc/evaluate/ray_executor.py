@@ -58,7 +58,7 @@ class RayTasks:
 
 @dataclass
 class RayData:
-    """Runs jobs as rows of a Ray Data set, which Ray spreads over the cluster and repeats where a worker dies.
+    """Runs jobs as rows of a Ray Dataset, which Ray spreads over the cluster and repeats where a worker dies.
 
     Args:
         work: a function of one job, at module level; jobs and results must be picklable.

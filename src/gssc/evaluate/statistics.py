@@ -1,7 +1,7 @@
 """Statistics of results over seeds: spread, paired differences, ranks, and which leads are significant.
 
-Scores of one method on one data set are a mapping from seed (or split) to score; a score of None or NaN is one that is
-missing. A table is a mapping from method to column (data set) to such scores. Two methods are compared on the seeds
+Scores of one method on one dataset are a mapping from seed (or split) to score; a score of None or NaN is one that is
+missing. A table is a mapping from method to column (dataset) to such scores. Two methods are compared on the seeds
 that both have, seed by seed, so that a lucky split helps neither.
 
 Seeds share their data and often their test nodes: an interval here speaks of training afresh on the same data, not of
@@ -130,7 +130,7 @@ def average_ranks(table: Table, higher_is_better: bool = True) -> AverageRanks:
     """Rank the methods in each column by their mean over the seeds all have; equal means share the mean of their ranks.
 
     A method without any score is left out. Of the columns, those count in which every other method has a score at some
-    common seed: an average over different columns would compare data sets, not methods.
+    common seed: an average over different columns would compare datasets, not methods.
     """
     present = [method for method, cells in table.items() if any(_known(scores.values()) for scores in cells.values())]
     places: dict[str, list[float]] = {method: [] for method in present}

@@ -142,22 +142,22 @@ class Store:
             rows = connection.execute("SELECT key, status, finished_at FROM runs")
             return {key: (status, finished) for key, status, finished in rows}
 
-    def rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    def runs(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """All runs, or those with these keys, in a fixed order."""
         with self._open() as connection:
             order = "dataset, setting, label_noise, structure_noise, feature_noise, model, sparsifier, seed, key"
-            rows = [dict(row) for row in connection.execute(f"SELECT * FROM runs ORDER BY {order}")]
+            runs = [dict(row) for row in connection.execute(f"SELECT * FROM runs ORDER BY {order}")]
         if keys is not None:
             wanted = set(keys)
-            rows = [row for row in rows if row["key"] in wanted]
-        for row in rows:
+            runs = [row for row in runs if row["key"] in wanted]
+        for row in runs:
             if wrong := _damage(row):
                 raise GsscError(
                     f"{self.path}: run {str(row['key'])[:12]} has {wrong}: the store was edited or damaged; "
                     "run these cells again with --rerun or use a new file"
                 )
             del row[DIGEST]
-        return rows
+        return runs
 
 
 def _columns(connection: sqlite3.Connection) -> set[str]:

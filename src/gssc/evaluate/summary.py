@@ -1,4 +1,4 @@
-"""Rows of the store as one table: a method a row, a data set under one noise and setting a column."""
+"""Rows of the store as one table: a method a row, a dataset under one noise and setting a column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, differences_to, mark, summary
 from gssc.evaluate.store import COLUMNS
-from gssc.graph import SETTINGS
+from gssc.graph import LEARNING_SETTINGS
 from gssc.models.registry import MODELS
 from gssc.names import nearest
 from gssc.sparsify.registry import SPARSIFIERS
@@ -47,7 +47,7 @@ class ResultTable:
 
     @property
     def shows_ranks(self) -> bool:
-        """An average over one data set is no average, in however many settings and noises."""
+        """An average over one dataset is no average, in however many settings and noises."""
         datasets = {column.partition(", ")[0] for column in self.ranks.columns}
         return len(datasets) > 1 and len(self.scores) > 1
 
@@ -55,7 +55,7 @@ class ResultTable:
     def caption(self) -> str:
         """What the numbers are, and which test the marks rest on."""
         counts = {len(seeds) for cells in self.scores.values() for seeds in cells.values()}
-        runs = "runs" if len(counts) != 1 else f"{next(iter(counts))} runs"
+        runs = "runs" if len(counts) != 1 else "1 run" if counts == {1} else f"{next(iter(counts))} runs"
         text = [f"Mean ± standard deviation over {runs}, test {self.metric} in %."]
         if len(self.scores) > 1:
             text.append(self.marks.caption)
@@ -84,10 +84,10 @@ class ResultTable:
             yield method, line
 
 
-def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> ResultTable:
-    """Return the finished runs among these rows as a table."""
+def result_table(runs: Sequence[dict[str, Any]], against: str | None = None) -> ResultTable:
+    """Return the finished ones of these runs as a table."""
     scores: dict[str, dict[str, Scores]] = {}
-    finished = sorted(latest([row for row in rows if row["status"] == "done"]), key=_place)
+    finished = sorted(latest([row for row in runs if row["status"] == "done"]), key=_place)
     with_sparsifier = {row["sparsifier"] for row in finished} != {"none"}
     for row in finished:
         cells = scores.setdefault(method_name(row, with_sparsifier), {})
@@ -102,9 +102,9 @@ def result_table(rows: Sequence[dict[str, Any]], against: str | None = None) -> 
     return ResultTable({method: scores[method] for method in order}, against, " or ".join(metrics) or "accuracy")
 
 
-def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def latest(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of several runs of one cell, by older and newer code or settings, the one that finished last."""
-    in_time = sorted(rows, key=lambda row: row["finished_at"])
+    in_time = sorted(runs, key=lambda row: row["finished_at"])
     cell = [field.name for field in fields(Cell) if field.name in COLUMNS]
     return list({tuple(row[name] for name in cell): row for row in in_time}.values())
 
@@ -112,7 +112,12 @@ def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
     """Return the order of the registries, clean and transductive first."""
     dataset = row["dataset"].partition(":")[0]
-    names = ((dataset, DATASETS), (row["setting"], SETTINGS), (row["model"], MODELS), (row["sparsifier"], SPARSIFIERS))
+    names = (
+        (dataset, DATASETS),
+        (row["setting"], LEARNING_SETTINGS),
+        (row["model"], MODELS),
+        (row["sparsifier"], SPARSIFIERS),
+    )
     place = [list(known).index(name) if name in known else len(known) for name, known in names]
     noise = [row[f"{about}_noise"] for about in ("label", "structure", "feature")]
     return (*place[:2], [text != "none" for text in noise], noise, *place[2:], row["seed"])
@@ -124,7 +129,7 @@ def method_name(row: dict[str, Any], with_sparsifier: bool = True) -> str:
 
 
 def column_name(row: dict[str, Any]) -> str:
-    """Return the data set, with the setting and the noise where they are not the plain ones."""
+    """Return the dataset, with the setting and the noise where they are not the plain ones."""
     parts = [row["dataset"]]
     if row["setting"] != "transductive":
         parts.append(row["setting"])

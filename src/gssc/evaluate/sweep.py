@@ -73,7 +73,7 @@ class Sweep:
 
     @property
     def keys(self) -> list[str]:
-        """The rows of this sweep in the store."""
+        """The runs of this sweep in the store."""
         return [job.key for job in self.jobs]
 
     def run(self, listener: Listener | None = None) -> None:

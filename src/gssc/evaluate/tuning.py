@@ -28,7 +28,7 @@ from gssc.extras import require
 from gssc.files import atomic_write
 from gssc.graph import Graph
 from gssc.result import fit
-from gssc.run import fingerprint, load_graph
+from gssc.run_graph import fingerprint, named_graph
 from gssc.settings import Settings
 
 FIRST_SEED = 100  # results are reported on seeds from 0 on: none of those takes part in the choice
@@ -71,7 +71,7 @@ class Tuning:
 
 @lru_cache(maxsize=1)
 def _blind_graph(data: str, data_root: str | None) -> Graph:
-    graph = without_test_labels(load_graph(parse_config({"data": json.loads(data)}).data, data_root))
+    graph = without_test_labels(named_graph(parse_config({"data": json.loads(data)}).data, data_root))
     if not len(graph.val):
         raise GsscError(
             f"{graph.name} has no validation nodes, so there is nothing to choose settings by: give it some"
@@ -212,7 +212,8 @@ def progress_of(study: Any, token: str) -> Progress:
         running = 0
         for trial in study.get_trials(deepcopy=False, states=[states.RUNNING]):
             if "process" in trial.user_attrs and is_gone(trial.user_attrs["process"]):
-                with suppress(optuna.exceptions.UpdateFinishedTrialError):
+                # It may have finished, or been given back by another process, since the trials were listed.
+                with suppress(ValueError, optuna.exceptions.UpdateFinishedTrialError):
                     study.tell(trial.number, state=states.FAIL)
                     study.enqueue_trial(trial.params)
             elif trial.user_attrs.get("token") != token:

@@ -22,8 +22,8 @@ from gssc.learner.student import mean_length
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train.checkpoint import State
-from gssc.train.pairing import training_way
 from gssc.train.process import computing
+from gssc.train.registry import training_way
 from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, deployed_mlp, scored
 from gssc.trust.sketch import unit_rows
 
@@ -44,7 +44,7 @@ class ClosedFormTraining(Training):
         config: all settings.
     """
 
-    Settings = RivalConfig
+    config_class = RivalConfig
     config: RivalConfig
 
     def __init__(self, graph: Graph, config: RivalConfig):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
-from gssc.features import FeatureTable, usual_normalization
+from gssc.features import FeatureTable, columns_on_one_scale, usual_normalization
 from gssc.graph import Features, Graph
 from gssc.learner.linear import (
     MOST_LABELS,
@@ -43,10 +45,11 @@ class Faculty:
     def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, normalize: str, seed: int):
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
         self.normalize = normalize
-        self.features = on_one_scale(graph.features, normalize)  # what linear teachers compare rows by
+        self.features = columns_on_one_scale(graph.features, normalize)  # what linear teachers compare rows by
         self.seed = seed
         self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
         self.label_noise = 0.0  # estimated share of wrong training labels
+        self.fitted: dict[str, Views] = {}  # opinions as they were formed, for a run that is resumed
 
     def choose_scaling(self) -> tuple[str, str]:
         """Return how rows are scaled for students, and the reason.
@@ -164,6 +167,11 @@ class Faculty:
             inputs: of all nodes, [N, d].
             label_weight: of each node's label, [N]; all one if left out.
         """
+        if name not in self.fitted:
+            self.fitted[name] = self._views(fit, inputs, label_weight)
+        self.pool.add(name, self.fitted[name])
+
+    def _views(self, fit: Fit, inputs: np.ndarray, label_weight: np.ndarray | None) -> Views:
         views: Views = ()
         for train in self.jury.views:
             if len(train) > MOST_LABELS:
@@ -173,7 +181,15 @@ class Faculty:
             if label_weight is not None:
                 weight = label_weight[train] * (1 if weight is None else weight)
             views += (fit(inputs, train, labels, weight),)
-        self.pool.add(name, views)
+        return views
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was fitted, as tensors."""
+        return {name: [torch.from_numpy(view) for view in views] for name, views in self.fitted.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a state of :meth:`state_dict`."""
+        self.fitted = {name: tuple(view.numpy() for view in views) for name, views in state.items()}
 
 
 def judging_labels(graph: Graph) -> str:
@@ -184,19 +200,6 @@ def judging_labels(graph: Graph) -> str:
 def uses_edges(name: str) -> bool:
     """Return whether the opinion of this name was formed with edges."""
     return " edges" in name or " structure" in name
-
-
-def on_one_scale(features: Features, normalize: str) -> Features:
-    """Return features with columns on one scale if that is the scaling of the settings, so that no column dominates.
-
-    Args:
-        features: [N, d].
-        normalize: as set; ``auto`` stands for the usual scaling of such features.
-    """
-    if (usual_normalization(features) if normalize == "auto" else normalize) != "standard":
-        return features
-    found: Features = FeatureTable(features, "standard").features
-    return found
 
 
 def offered_scalings(features: Features) -> list[str]:

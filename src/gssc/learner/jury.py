@@ -147,6 +147,16 @@ def stratified_folds(labels: np.ndarray, folds: int, rng: np.random.Generator) -
     return fold
 
 
+def balanced_weights(labels: np.ndarray, classes: int) -> np.ndarray:
+    """Return class weights under which every class that has a label counts alike, [C].
+
+    >>> balanced_weights(np.array([0, 0, 0, 1]), 3).round(3).tolist()
+    [0.667, 2.0, 0.0]
+    """
+    counts = np.bincount(labels, minlength=classes)
+    return np.where(counts > 0, len(labels) / ((counts > 0).sum() * np.maximum(counts, 1)), 0.0)
+
+
 def normalized(rows: np.ndarray) -> np.ndarray:
     """Rows of non-negative numbers scaled to sum to one."""
     return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), TINY), dtype=np.float32)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,14 +13,14 @@ from torch import Tensor
 
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
-from gssc.features import FeatureTable
+from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
-from gssc.learner.faculty import FEW, Faculty, on_one_scale
-from gssc.learner.jury import MANY, TINY, Jury
+from gssc.learner.faculty import FEW, Faculty
+from gssc.learner.jury import MANY, TINY, Jury, balanced_weights
 from gssc.learner.pool import Pool
 from gssc.learner.settings import Config
-from gssc.learner.student import StudentTraining
+from gssc.learner.student import StudentTraining, student_variants
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
@@ -27,8 +28,6 @@ from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
 from gssc.trust.edges import edge_trust, everything_kept, weighed
 
-SMALL = 2000  # rows that need fewer steps
-NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
@@ -53,7 +52,7 @@ class LearnerTraining(Training):
         node_weight: weight of each node's label, [N]; all one if left out.
     """
 
-    Settings = Config
+    config_class = Config
     config: Config
     best: BestStudent
     weighs_edges = True
@@ -80,18 +79,19 @@ class LearnerTraining(Training):
         self.scaling_name = ""
         self.choices: dict[str, str] = {}  # what was decided, and why
         self.unseen = graph.setting != "transductive"
-        weights = self._balanced() if class_weight is None else class_weight
+        if class_weight is None and config.train.class_weight == "balanced":
+            class_weight = balanced_weights(seen.labels[seen.train], seen.num_classes)
         self.jury = Jury(
             known_labels(seen),
             seen.train,
             seen.val,
             seen.num_classes,
-            weights,
+            class_weight,
             None if node_weight is None else node_weight[self.seen_nodes],
             np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
-            compared = seen.with_(features=on_one_scale(seen.features, config.train.normalize))
+            compared = seen.with_(features=columns_on_one_scale(seen.features, config.train.normalize))
             known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
             self.trust = weighed(known, seen.edge_weight)
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
@@ -112,18 +112,14 @@ class LearnerTraining(Training):
     def corrects(self, value: bool) -> None:
         self.jury.corrects = value
 
-    def _balanced(self) -> np.ndarray | None:
-        if self.config.train.class_weight == "none":
-            return None
-        counts = np.bincount(self.seen.labels[self.seen.train], minlength=self.seen.num_classes)
-        return np.where(counts > 0, counts.sum() / ((counts > 0).sum() * np.maximum(counts, 1)), 0.0)
-
     # The algorithm ----------------------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[Step]:
         """Teachers, pair training, rounds of students; from wherever the run stands."""
         if self.phase == "teachers":
-            yield from self.ask_teachers()
+            # A resumed run goes through the phase again, with what was fitted before and without the records it has.
+            yield from islice(self.ask_teachers(), self.epoch, None)
+            self.faculty.fitted.clear()
             self.phase = "pairs" if self._pairs_are_wanted() else "rounds"
         if self.phase == "pairs":
             yield from self.train_on_pairs()
@@ -185,15 +181,15 @@ class LearnerTraining(Training):
         for loss in self.student.run():
             if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
                 yield self._student_step(name, loss)
-        merit = self._student_merit(self._student_opinion(), teacher)
+        opinion = self._student_opinion()
+        merit = self._student_merit(opinion, teacher)
         error = self._merit_error(merit)
-        joins = not self.jury.cross_validates  # whether its opinion joins the pool
-        if len(self._held_out()) and (joins or self.best.prefers(merit, error)):
-            # The held-out rows have served their purpose: train again with all rows.
+        if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
+            self._add_opinion(f"student {self.round + 1} ({name})", opinion, self.partners)
+        if len(self._held_out()) and self.best.prefers(merit, error):
+            # The held-out rows have judged it, and the next teacher has heard it without them: train again with all.
             self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
             *_, loss = self.student.run()
-        if joins:
-            self._add_opinion(f"student {self.round + 1} ({name})", self._student_opinion(), self.partners)
         self.best.offer(merit, error, f"{name}, round {self.round + 1}")
         yield self._student_step(name, loss)
 
@@ -233,41 +229,25 @@ class LearnerTraining(Training):
 
         if self.jury.cross_validates:
             raise GsscError(f"teachers.models: {name} needs validation labels to be judged by; the graph has too few")
-        config = config_for(name, self.graph.name, self.graph.split, {"train": {"seed": self.config.train.seed}})
-        model = training_class(name)(self.seen.with_(test=None), config)
-        for _ in model.epochs():
-            pass
-        scores = torch.from_numpy(model.outcome().scores)
-        self._add_opinion(name, self.task.probabilities(scores).numpy(), self.pool.best(FEW))
+        if name not in self.faculty.fitted:
+            config = config_for(name, self.graph.name, self.graph.split, {"train": {"seed": self.config.train.seed}})
+            model = training_class(name)(self.seen.with_(test=None), config)
+            for _ in model.epochs():
+                pass
+            scores = torch.from_numpy(model.outcome().scores)
+            self.faculty.fitted[name] = (self.task.probabilities(scores).numpy(),)
+        self._add_opinion(name, self.faculty.fitted[name][0], self.pool.best(FEW))
         yield self._step(name)
 
     # Students ---------------------------------------------------------------------------------------------------
 
     def _rounds(self) -> int:
-        """Return the number of rounds: one if labels are too few to judge students, or if the judging rows stay unseen.
-
-        In the second case a student that was trained again with those rows would pass them on to the next round.
-        """
-        return 1 if self.jury.cross_validates or self.unseen else max(1, self.config.teachers.rounds)
+        """Return the number of rounds: one if labels are too few to judge students."""
+        return 1 if self.jury.cross_validates else max(1, self.config.teachers.rounds)
 
     def _variants(self) -> dict[str, StudentSettings]:
         """Return the settings of the students of a round by name; held-out labels choose among them."""
-        model, wide = self.config.model, self.seen.num_features > NARROW
-        steps = 200 if self.seen.num_nodes < SMALL else 300 if wide else 600
-        base = StudentSettings(
-            hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps
-        )
-        if wide:
-            return {
-                "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
-                "close": replace(base, dropout=0.0, weight_decay=0.0),
-            }
-        base = replace(base, weight_decay=1e-4)
-        return {
-            "plain": replace(base, batch_norm=False, dropout=0.1),
-            "batch norm": replace(base, dropout=0.2),
-            "close": replace(base, dropout=0.0, weight_decay=0.0),
-        }
+        return student_variants(self.config.model, self.seen.num_nodes, self.seen.num_features)
 
     def _make_student(self, settings: StudentSettings, nodes: np.ndarray) -> StudentTraining:
         assert self.teacher is not None
@@ -346,12 +326,18 @@ class LearnerTraining(Training):
         return all_logits(model, table.features)
 
     def components(self) -> dict[str, Any]:
-        """Return the pool and whatever is in training."""
+        """Return the pool and whatever is in training; while teachers are fitted, those that are."""
+        if self.phase == "teachers":
+            return {"faculty": self.faculty}
         in_training = {"pairs": self.pairs, "student": self.student}
         return {"pool": self.pool, **{name: part for name, part in in_training.items() if part is not None}}
 
     def load_state_dict(self, state: State) -> None:
         """Resume from a state of :meth:`state_dict`: create what was in training, then load its state."""
+        if state["counters"]["phase"] == "teachers":  # every choice is made again
+            self.epoch, self.seconds = state["counters"]["epoch"], state["counters"]["seconds"]
+            self.faculty.load_state_dict(state["faculty"])
+            return
         for name in self.counters:
             setattr(self, name, state["counters"][name])
         self.pairs = self._make_pairs() if "pairs" in state else None
@@ -369,7 +355,9 @@ class LearnerTraining(Training):
         settings = StudentSettings(**weights["settings"])
         self.kept_student = Student(self.seen.num_features, self.seen.num_classes, settings)
         self.kept_student.load_state_dict(weights["model"])
-        self.choices["student"] = f"{self.best.name}, by held-out {'rows' if self.jury.cross_validates else 'labels'}"
+        self.choices["student"] = (
+            f"{self.best.name}, best on held-out {'rows' if self.jury.cross_validates else 'labels'}"
+        )
 
     def outcome(self) -> Outcome:
         """Scores of every node by the kept student."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each vi
 
 STEPS = (2, 5)  # of averaging an opinion over the graph
 KEPT = 12  # opinions that stay in the pool from one round to the next
-NEAR = 1.5  # standard errors by which the opinion of another kind of teacher may be worse than the best
+LEAST_WEIGHT = 1e-3  # relative to the best opinion; below, an opinion has no part in the teacher
 
 
 class Pool:
@@ -69,19 +68,36 @@ class Pool:
         return sorted(self.opinions, key=lambda name: self.merits[name], reverse=True)[:count]
 
     def teacher(self, count: int) -> Views:
-        """The geometric mean of opinions that do best together."""
+        """The mean of the opinions that do best together, its confidence calibrated."""
+        if len(self.jury.truth) < MANY:
+            return self.jury.tempered(weighted_mean([(self.opinions[name], w) for name, w in self.weights().items()]))
         return self.jury.tempered(geometric_mean([self.opinions[name] for name in self.team(count)]))
 
-    def team(self, count: int) -> list[str]:
-        """Names of the opinions whose mean is the teacher, some of them twice.
+    def weights(self) -> dict[str, float]:
+        r"""Weight of every opinion where labels are few, by how likely the judging labels are under it.
 
-        Few labels: the best opinion of each kind of teacher, because the best of all is partly lucky. Many: ensemble
-        selection (Caruana et al. 2004), which adds, one at a time and with replacement, the opinion that lowers the
-        held-out loss of the mean most, so that ones that err on different nodes come together.
+        .. math:: w_k \propto \exp\Bigl(\sum_i \log p_k(y_i)\Bigr)
+
+        With a handful of labels many opinions share the weight, because the best of all is partly lucky; with more
+        labels the weight goes to the few that are clearly ahead (pseudo-BMA, Yao et al. 2018).
         """
-        best = self.best(len(self.opinions))
+        likely = {name: -self.jury.loss(views) * len(self.jury.truth) for name, views in self.opinions.items()}
+        if not len(self.jury.truth):
+            likely = dict.fromkeys(self.opinions, 0.0)
+        top = max(likely.values())
+        found = {name: float(np.exp(value - top)) for name, value in likely.items()}
+        return {name: weight for name, weight in found.items() if weight > LEAST_WEIGHT}
+
+    def team(self, count: int) -> list[str]:
+        """Names of the opinions whose mean is the teacher, some of them twice if labels are many.
+
+        Few labels: all that have weight. Many: ensemble selection (Caruana et al. 2004), which adds, one at a time and
+        with replacement, the opinion that lowers the held-out loss of the mean most, so that ones that err on different
+        nodes come together.
+        """
         if len(self.jury.truth) < MANY:
-            return self._best_of_families(count)
+            return list(self.weights())
+        best = self.best(len(self.opinions))
         logs = {name: np.log(self.jury.judged(self.opinions[name]) + TINY) for name in best}
         chosen = [best[0]]
         total = logs[best[0]].copy()
@@ -91,17 +107,6 @@ class Pool:
             chosen.append(name)
             total += logs[name]
         return chosen
-
-    def _best_of_families(self, count: int) -> list[str]:
-        """The best opinion of each kind of teacher, as far as its score is near that of the best."""
-        best = self.best(len(self.opinions))
-        leading = self.jury.score(self.opinions[best[0]])
-        least = leading - NEAR * max(self.jury.standard_error(leading), 1 / max(len(self.jury.truth), 1))
-        chosen: dict[str, str] = {}
-        for name in best:
-            if not self.jury.score(self.opinions[name]) < least:  # without judging labels both are NaN
-                chosen.setdefault(family(name), name)
-        return list(chosen.values())[:count]
 
     def prune(self, count: int) -> None:
         """Remove all but the best opinions and those that make up the next teacher."""
@@ -132,6 +137,21 @@ def geometric_mean(opinions: list[Views]) -> Views:
     )
 
 
+def weighted_mean(opinions: list[tuple[Views, float]]) -> Views:
+    """Mean of opinions by weight, view by view.
+
+    >>> (view,) = weighted_mean([((np.array([[0.9, 0.1]]),), 3.0), ((np.array([[0.1, 0.9]]),), 1.0)])
+    >>> np.allclose(view, [[0.7, 0.3]])
+    True
+    """
+    total = sum(weight for _, weight in opinions)
+    every = zip(*(views for views, _ in opinions), strict=True)
+    return tuple(
+        normalized(sum(view * (weight / total) for view, (_, weight) in zip(views, opinions, strict=True)))
+        for views in every
+    )
+
+
 def runner_up(views: Views) -> Views:
     """The opinion that the second most likely class is the right one.
 
@@ -152,12 +172,3 @@ def runner_up(views: Views) -> Views:
 def agreement(view: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """The chance that the two ends of each edge draw the same class from their probabilities, [E]."""
     return np.einsum("ij,ij->i", view[edges[0]], view[edges[1]])
-
-
-def family(name: str) -> str:
-    """The kind of teacher that an opinion comes from.
-
-    >>> family("regression, C=10 on rows"), family("forest on rows over trust, 2 steps")
-    ('regression', 'forest')
-    """
-    return re.split(r",| on | over ", name, maxsplit=1)[0]

@@ -17,7 +17,7 @@ STEPS_PER_EPOCH = 10  # of a student in a run that is cut to a number of epochs
 
 
 @dataclass
-class TeachersConfig:
+class TeachersSettings:
     """Teachers, whose opinions the student learns from.
 
     Args:
@@ -46,7 +46,7 @@ class TeachersConfig:
 
 
 @dataclass
-class LearnerTrainConfig:
+class LearnerTrainSettings:
     """Training.
 
     Args:
@@ -77,9 +77,9 @@ class Config(RunConfig):
     """
 
     model: GsscSettings = field(default_factory=GsscSettings)
-    teachers: TeachersConfig = field(default_factory=TeachersConfig)
+    teachers: TeachersSettings = field(default_factory=TeachersSettings)
     sparsifier: Any = field(default_factory=EvidenceSettings)
-    train: LearnerTrainConfig = field(default_factory=LearnerTrainConfig)
+    train: LearnerTrainSettings = field(default_factory=LearnerTrainSettings)
 
     @property
     def total_epochs(self) -> int:

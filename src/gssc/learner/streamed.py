@@ -78,7 +78,7 @@ class StreamedLearner(StreamedTraining):
         choices: what was decided, and why.
     """
 
-    Settings = Config
+    config_class = Config
     config: Config
 
     def __init__(self, graph: Graph, config: Config):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from gssc.models.student import Student, StudentSettings, as_rows
+from gssc.models.student import GsscSettings, Student, StudentSettings, as_rows
 from gssc.train.checkpoint import rng_state
 from gssc.train.optimize import descend, falling
 from gssc.train.training import Diverged
 
+SMALL = 2000  # rows that need fewer steps
+NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
 BATCH = 1024
 LEAST_PASSES = 10  # over the rows, however many steps they take
 
@@ -91,6 +94,30 @@ class StudentTraining:
         self.optimizer.load_state_dict(state["optimizer"])
         self.torch_state, self.done = state["torch"], state["done"]
         self.rng.bit_generator.state = state["rng"]
+
+
+def student_variants(model: GsscSettings, num_nodes: int, num_features: int) -> dict[str, StudentSettings]:
+    """Return the settings of students to choose from, by name; what ``model`` leaves open follows the data.
+
+    Args:
+        model: settings of the run.
+        num_nodes: number of rows.
+        num_features: number of columns.
+    """
+    wide = num_features > NARROW
+    steps = 200 if num_nodes < SMALL else 300 if wide else 600
+    base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps)
+    if wide:
+        return {
+            "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
+            "close": replace(base, dropout=0.0, weight_decay=0.0),
+        }
+    base = replace(base, weight_decay=1e-4)
+    return {
+        "plain": replace(base, batch_norm=False, dropout=0.1),
+        "batch norm": replace(base, dropout=0.2),
+        "close": replace(base, dropout=0.0, weight_decay=0.0),
+    }
 
 
 def mean_length(rows: Any) -> float:

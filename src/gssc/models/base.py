@@ -24,7 +24,7 @@ class Recipe:
         patience: epochs without improvement before stopping early.
         lr: learning rate.
         weight_decay: L2 penalty; see :meth:`NodeModel.parameter_groups`.
-        normalize: normalisation of features, see :class:`gssc.schedule.RivalTrainConfig`.
+        normalize: normalisation of features, see :class:`gssc.schedule.RivalTrainSettings`.
         warmup: epochs on the full graph before a sparsifier trained by the homophily objective is used.
         select: criterion for the best epoch: validation ``accuracy`` (ties: lower loss) or ``loss``.
     """
@@ -92,7 +92,7 @@ class NodeModel(nn.Module):
         learns_from_edges: whether training uses edges.
         activation: activation between the folded layers, a name of :class:`gssc.deploy.DeployedModel`.
         recipe: settings from the model's paper.
-        recipes: settings for data sets where the paper's settings differ, by name (``citeseer``) or by name and kind
+        recipes: settings for datasets where the paper's settings differ, by name (``citeseer``) or by name and kind
             of split (``actor/fixed``).
     """
 

@@ -164,7 +164,7 @@ def _arguments_section(kind: Any) -> str:
 
 
 def recipe_of(name: str, dataset: str, split: str) -> Recipe | None:
-    """Return the settings of a model's paper for a data set and kind of split, such as ``fixed`` for ``fixed-3``.
+    """Return the settings of a model's paper for a dataset and kind of split, such as ``fixed`` for ``fixed-3``.
 
     None for a model without a recipe.
     """

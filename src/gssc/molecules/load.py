@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gssc.data.fetch import fetch
-from gssc.data.load import find_dataset
 from gssc.data.molecule_tables import SmilesTable, read_smiles_table
+from gssc.data.registry import find_dataset
 from gssc.errors import GsscError
 from gssc.molecules.featurize import featurize
 from gssc.molecules.molecule_set import MoleculeSet

@@ -90,8 +90,12 @@ class MoleculeSet:
     @property
     def is_regression(self) -> bool:
         """Whether some known target is neither 0 nor 1."""
-        known = self.targets[~np.isnan(self.targets)]
-        return bool(((known != 0) & (known != 1)).any())
+        return len(self.binary_targets()) < self.num_targets
+
+    def binary_targets(self) -> tuple[str, ...]:
+        """Return the names of the targets whose known values are all 0 or 1."""
+        binary = (np.isnan(self.targets) | (self.targets == 0) | (self.targets == 1)).all(0)
+        return tuple(name for name, only in zip(self.target_names, binary, strict=True) if only)
 
     @property
     def task(self) -> Task:

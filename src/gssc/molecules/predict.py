@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gssc.data.molecule_tables import find_column, open_table
+from gssc.deploy.tables import safe_cell
 from gssc.errors import GsscError
 from gssc.files import atomic_write, check_output
 from gssc.molecules.deployed import DeployedMolecules
@@ -58,7 +59,7 @@ def predict_table(
                 raise GsscError(f"{source}, row {row}: {block[bad.argmax()]!r} is not a SMILES that RDKit can read")
             for text, row, blank in zip(block, values, bad, strict=True):
                 summary.rows += 1
-                writer.writerow([summary.rows, text, *([""] * len(row) if blank else map(str, row))])
+                writer.writerow([summary.rows, safe_cell(text), *([""] * len(row) if blank else map(str, row))])
                 if blank:
                     summary.invalid += 1
                     summary.first_invalid = [*summary.first_invalid, summary.rows][:5]

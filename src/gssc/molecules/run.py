@@ -1,7 +1,7 @@
 """A training on molecules in a folder: settings, one line per epoch, the result, the deployed model; resumable.
 
 config.yaml        model, data and settings, enough to run it again
-metrics.jsonl      one line per epoch
+metrics.jsonl      one line per epoch; the one that was kept is marked as best
 metrics.json       the result
 model.safetensors  the deployed model, with model.json (GSSC only)
 scores.npz         scores of every molecule, with row numbers
@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 import yaml
 
+from gssc.deploy.tables import safe_cell
 from gssc.errors import GsscError
 from gssc.files import atomic_write, keep_others_out, write_json
-from gssc.molecules.molecule_set import MoleculeSet
+from gssc.molecules.molecule_set import MoleculeSet, Skipped
 from gssc.molecules.objective import average_precision
 from gssc.molecules.registry import molecule_model
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
@@ -112,7 +113,10 @@ class MoleculeRun:
 
     def _take_up(self) -> None:
         checkpoint = self.folder / "checkpoint.safetensors"
-        if self.finished or not checkpoint.exists():
+        if self.finished:
+            return
+        if not checkpoint.exists():  # stopped before the first one: training starts again
+            self._log([])
             return
         state = load_checkpoint(checkpoint)
         if state["data"] != self.data_digest:
@@ -153,6 +157,7 @@ class MoleculeRun:
     def _finish(self) -> dict[str, Any]:
         """Write the results and return metrics.json, written last because it marks the run as finished."""
         molecules, outcome = self.molecules, self.training.outcome()
+        selects_last = self.settings.train.select == "last"
         test, precision = molecules.test, math.nan
         if not molecules.is_regression and len(test):
             precision = average_precision(outcome.scores[test], molecules.targets[test])
@@ -168,6 +173,7 @@ class MoleculeRun:
             "seconds": round(outcome.seconds, 3),
             "epochs": outcome.epochs,
             "best_epoch": outcome.kept.epoch,
+            "kept_because": "the last epoch" if selects_last else self.training.best.reason(),
             "bonds_kept": outcome.edges_kept,
             "bonds_total": outcome.edges_total,
             "molecules": len(molecules),
@@ -180,14 +186,17 @@ class MoleculeRun:
         with atomic_write(self.folder / "scores.npz") as temporary:
             np.savez_compressed(temporary, allow_pickle=False, row=molecules.rows, scores=outcome.scores)
         with atomic_write(self.folder / "skipped.csv") as temporary, temporary.open("w", newline="") as file:
-            csv.writer(file).writerows([("row", "smiles", "reason"), *map(tuple, map(_skipped, molecules.skipped))])
+            csv.writer(file).writerows([("row", "smiles", "reason"), *map(_skipped, molecules.skipped)])
+        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        records = [json.loads(line) for line in lines]
+        self._log([json.dumps({**record, "best": record["epoch"] == outcome.kept.epoch}) for record in records])
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
 
 
-def _skipped(entry: Any) -> tuple[int, str, str]:
-    return entry.row, entry.smiles, entry.reason
+def _skipped(entry: Skipped) -> tuple[int, str, str]:
+    return entry.row, safe_cell(entry.smiles), safe_cell(entry.reason)
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The training loop of all graph-level models: shuffled batches, averaged weights, selection by validation molecules.
+"""The training loop of all graph-level models: shuffled batches, averaged weights, selection of an epoch.
 
 It is a :class:`gssc.train.training.Training` whose graph is a MoleculeSet.
 """
@@ -10,7 +10,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -20,9 +20,8 @@ from gssc.errors import GsscError
 from gssc.molecules.batches import MoleculeBatch, collate, shuffled
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.objective import GraphObjective
-from gssc.train.averaging import AveragedModel
 from gssc.train.checkpoint import State
-from gssc.train.optimize import descend, falling
+from gssc.train.optimize import AveragedModel, descend, falling
 from gssc.train.selection import BestEpoch, Epoch
 from gssc.train.training import NeedsGraph, Outcome, Training
 
@@ -42,7 +41,9 @@ class Schedule:
         lr: learning rate of Adam.
         weight_decay: weight decay of Adam.
         average: decay of the running average of the weights, which is used for prediction; 0 for none.
-        patience: epochs without a better validation score before stopping early.
+        select: the epoch to keep: the ``last`` one, without early stopping, or the one with the best ``validation``
+            score.
+        patience: with ``validation``, epochs without a better score before stopping early.
         balance: whether the two classes of a binary target have equal total weight.
         seed: seed of weights, batches and dropout.
         threads: threads of matrix products.
@@ -53,6 +54,7 @@ class Schedule:
     lr: float = 1e-3
     weight_decay: float = 1e-5
     average: float = 0.99
+    select: Literal["validation", "last"] = "last"
     patience: int = 10
     balance: bool = True
     seed: int = 0
@@ -126,7 +128,8 @@ class MoleculeTraining(Training):
         known = ~np.isnan(molecules.targets[molecules.train]).all(1)
         self.train_index = molecules.train[known]
         self.rng = np.random.Generator(np.random.SFC64(self.schedule.seed))
-        self.best = BestEpoch("accuracy", self.schedule.patience, validation=len(molecules.val) > 0)
+        by_validation = self.schedule.select == "validation" and len(molecules.val) > 0
+        self.best = BestEpoch("accuracy", self.schedule.patience, validation=by_validation)
         self.judge: Any = MoleculeJudge(self)
         self.epoch, self.seconds = 0, 0.0
         with torch.random.fork_rng(devices=[]):

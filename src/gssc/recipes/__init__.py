@@ -1,4 +1,4 @@
-"""Recipes, one YAML file per published result (data set, settings, expected value), and the two presets.
+"""Recipes, one YAML file per published result (dataset, settings, expected value), and the two presets.
 
 ``gssc train cora --model str_contrast`` uses ``cora.yaml``. A recipe contains the value measured with it and the value
 in the paper, so that a test can check the file and a reader can see what to expect.
@@ -34,15 +34,15 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def recipe_name(dataset: str | None, split: str | None = None) -> str | None:
-    """Return the name of the recipe for this kind of split (``actor-fixed``), else for the data set, else None."""
+    """Return the name of the recipe for this kind of split (``actor-fixed``), else for the dataset, else None."""
     family = re.sub(r"-\d+$", "", split or "")
     return next((name for name in (f"{dataset}-{family}", dataset) if name in recipe_names()), None)
 
 
 def recipe_settings(dataset: str | None, split: str | None = None, model: str = PAIR_MODEL) -> Settings:
-    """Return the best known settings of a model for a data set, shipped with the package.
+    """Return the best known settings of a model for a dataset, shipped with the package.
 
-    For training on pairs they come from the recipe files and are empty for data sets without a recipe. For rival models
+    For training on pairs they come from the recipe files and are empty for datasets without a recipe. For rival models
     they come from the model's class, if it has any.
     """
     if model != PAIR_MODEL:
@@ -66,7 +66,7 @@ def recipe(dataset: str, split: str | None = None, model: str = DEFAULT_MODEL) -
 
 
 def config_for(model: str, dataset: str | None, split: str | None, *typed: Settings) -> RunConfig:
-    """Return the settings of a model on a data set: its recipe, overridden by what the user typed.
+    """Return the settings of a model on a dataset: its recipe, overridden by what the user typed.
 
     If the user names a sparsifier other than the recipe's, only those sparsifier settings of the recipe are used that
     the other sparsifier has too.
@@ -85,7 +85,7 @@ def suited(settings: Settings, *typed: Settings) -> Settings:
 
 
 def recipe_file(dataset: str) -> Settings:
-    """Return the whole recipe of a data set: settings, measured value, value reported in the paper."""
+    """Return the whole recipe of a dataset: settings, measured value, value reported in the paper."""
     return _shipped_yaml(f"{dataset}.yaml")
 
 

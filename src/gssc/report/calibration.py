@@ -51,7 +51,9 @@ def reliability_diagram(
         markersize=4,
         linewidth=1,
         color="C0",
-        label="accuracy, 95 % interval",
+        label="accuracy, 95% interval",
+        clip_on=False,
+        zorder=3,
     )
     above.set_xlim(0, 1)
     above.set_ylim(0, 1.02)
@@ -67,7 +69,7 @@ def reliability_diagram(
 
 
 def wilson_interval(right: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bounds of the 95 % Wilson interval of a share, which is sound for few rows and for shares of 0 or 1.
+    """Return the bounds of the 95% Wilson interval of a share, which is sound for few rows and for shares of 0 or 1.
 
     >>> low, high = wilson_interval(np.array([8.0]), np.array([10]))
     >>> round(float(low[0]), 3), round(float(high[0]), 3)

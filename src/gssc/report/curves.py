@@ -82,10 +82,7 @@ def learning_curves(
             shown = np.where(column == 0, np.nan, column)
             below.plot(*with_gaps(epochs, shown), label=name.removesuffix("_loss"))
     below.set_ylabel("loss")
-    below.set_xlabel("epoch")
-    _legend(below)
-    for drawn in (above, below):
-        _shade_phases(drawn, epochs, named=drawn is above)
+    _finish(above, below, epochs)
     return above, below
 
 
@@ -109,11 +106,16 @@ def edge_curves(epochs: Epochs, total: int | None = None, axes: Sequence[Axes] |
         if name in epochs and np.isfinite(epochs[name]).any():
             below.plot(*with_gaps(epochs, epochs[name]), label=label)
     below.set_ylabel("homophily")
+    _finish(above, below, epochs)
+    return above, below
+
+
+def _finish(above: Axes, below: Axes, epochs: Epochs) -> None:
+    """Label the epochs and shade the phases of training."""
     below.set_xlabel("epoch")
     _legend(below)
     for drawn in (above, below):
         _shade_phases(drawn, epochs, named=drawn is above)
-    return above, below
 
 
 def stages(phases: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from gssc.report.style import new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BINS = 40
+BINS = 20
 
 
 def keep_probability_histogram(keep_probability: np.ndarray, same_class: np.ndarray, ax: Axes | None = None) -> Axes:
@@ -30,11 +30,15 @@ def keep_probability_histogram(keep_probability: np.ndarray, same_class: np.ndar
     known = ~np.isnan(keep_probability)
     keep, same = keep_probability[known], same_class[known].astype(bool)
     bins = np.linspace(0, 1, BINS + 1).tolist()
-    for name, kind, colour in (("within a class", same, "C0"), ("between classes", ~same, "C1")):
-        if kind.any():
-            weights = np.full(int(kind.sum()), 1 / kind.sum())
-            label = f"{name} ({kind.sum():,}, mean {keep[kind].mean():.2f})"
-            ax.hist(keep[kind], bins=bins, weights=weights, alpha=0.55, color=colour, label=label)
+    both = (("within a class", same, "C0"), ("between classes", ~same, "C1"))
+    if kinds := [kind for kind in both if kind[1].any()]:
+        ax.hist(
+            [keep[of] for _, of, _ in kinds],
+            bins=bins,
+            weights=[np.full(int(of.sum()), 1 / of.sum()) for _, of, _ in kinds],
+            color=[colour for *_, colour in kinds],
+            label=[f"{name} ({of.sum():,}, mean {keep[of].mean():.2f})" for name, of, _ in kinds],
+        )
     area = roc_auc(keep[:, None], same[:, None].astype(float)) if len(keep) else float("nan")
     ax.set_title(f"Keep probability of edges, ROC-AUC {area:.2f}" if area == area else "Keep probability of edges")
     ax.set_xlim(0, 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gssc.audit.source import Source, read_source
+from gssc.audit.subject import Subject, read_subject
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.files import atomic_write
@@ -56,24 +56,24 @@ class _Plotted:
             raise GsscError(f"{path} is damaged; train the run again") from None
 
     @cached_property
-    def source(self) -> Source:
-        source = read_source(self.folder, self.given, self.data_root)
-        if source.graph.is_multilabel:
+    def subject(self) -> Subject:
+        subject = read_subject(self.folder, self.given, self.data_root)
+        if not subject.graph.task.has_classes:
             raise GsscError("the targets are multi-label: there are no classes to compare")
-        return source
+        return subject
 
     @cached_property
     def labels(self) -> np.ndarray:
-        return self.source.model_labels()
+        return self.subject.model_labels()
 
     @cached_property
     def probabilities(self) -> np.ndarray:
-        return self.source.model.predict_proba(self.source.graph.features)
+        return self.subject.model.predict_proba(self.subject.graph.features)
 
     @cached_property
     def judged(self) -> tuple[np.ndarray, str]:
         """The nodes that errors are counted on: test nodes, or else validation nodes."""
-        graph = self.source.graph
+        graph = self.subject.graph
         for nodes, name in ((graph.test, "test nodes"), (graph.val, "validation nodes")):
             if (self.labels[nodes] >= 0).any():
                 return nodes[self.labels[nodes] >= 0], name
@@ -93,7 +93,7 @@ def _edges(run: _Plotted, figure: Figure) -> None:
 
 def _confusion(run: _Plotted, figure: Figure) -> None:
     nodes, name = run.judged
-    names = run.source.model.class_names
+    names = run.subject.model.class_names
     side = min(4.0 + 0.35 * len(names), 12.0)
     figure.set_size_inches(side + 1, side)
     confusion_matrix(run.labels[nodes], run.probabilities[nodes].argmax(axis=1), names, figure.subplots(), of_what=name)
@@ -107,7 +107,7 @@ def _reliability(run: _Plotted, figure: Figure) -> None:
 
 
 def _map(run: _Plotted, figure: Figure) -> None:
-    graph, model = run.source.graph, run.source.model
+    graph, model = run.subject.graph, run.subject.model
     count = min(MOST_POINTS, graph.num_nodes)
     if count < 3:
         raise GsscError("the graph has fewer than three nodes")
@@ -121,9 +121,9 @@ def _map(run: _Plotted, figure: Figure) -> None:
 
 
 def _keep(run: _Plotted, figure: Figure) -> None:
-    keep, edges = run.source.keep_probability, run.source.graph.edges
+    keep, edges = run.subject.keep_probability, run.subject.graph.edges
     if keep is None:
-        raise GsscError(run.source.notes[0] if run.source.notes else "no keep probability is known")
+        raise GsscError(run.subject.notes[0] if run.subject.notes else "no keep probability is known")
     first, second = run.labels[edges]
     known = (first >= 0) & (second >= 0)
     if not known.any():
@@ -180,7 +180,7 @@ def plot_run(
         raise GsscError(f"the format is {file_format!r}; it must be one of {', '.join(FORMATS)}")
     figures = require("matplotlib.figure", extra="report")
     target = folder / "plots" if out is None else Path(out)
-    source = _Plotted(folder, graph, data_root, seed)
+    plotted = _Plotted(folder, graph, data_root, seed)
     written = Written({}, {})
     with plot_style(style):
         for name in names:
@@ -188,7 +188,7 @@ def plot_run(
                 on_plot(name)
             figure = figures.Figure(figsize=(7.6, 5.4 if name in ("learning_curves", "edges") else 4.0))
             try:
-                PLOTS[name](source, figure)
+                PLOTS[name](plotted, figure)
             except GsscError as error:
                 written.skipped[name] = str(error)
                 continue

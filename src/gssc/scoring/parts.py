@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from gssc.deploy import DeployedModel
-from gssc.deploy.table_rows import Rows, find_id_column, parquet_blocks, text_blocks
+from gssc.deploy.columns import find_id_column
+from gssc.deploy.table_rows import Rows, parquet_blocks, text_blocks
 from gssc.deploy.tables import column_names, predicted_names
 from gssc.errors import GsscError
 from gssc.extras import require
@@ -203,14 +204,14 @@ def _rows(block: Rows, first: int, end: int) -> Rows:
 def _key_types(job: FileJob) -> dict[str, Any]:
     """The columns that identify rows: the table's own ids, of their own type if whole numbers, or row numbers."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
-    path = Path(job.path)
+    path, wanted = Path(job.path), _model(job.run).feature_names
     if ending(path) in PARQUET_ENDINGS:
         schema = pq.read_schema(path)
-        at = find_id_column(schema.names)
+        at = find_id_column(schema.names, wanted)
         kind = None if at is None else schema.field(at).type
     else:
         header = next(iter(records_of(path)), (1, []))[1]
-        kind = None if find_id_column([cell.strip() for cell in header]) is None else pa.string()
+        kind = None if find_id_column([cell.strip() for cell in header], wanted) is None else pa.string()
     if kind is not None:
         return {"id": kind if pa.types.is_integer(kind) else pa.string()}
     return {**({"file": pa.string()} if job.many else {}), "row": pa.int64()}

@@ -82,7 +82,7 @@ def _in_order(rows: list[Any], names: Sequence[str]) -> list[list[Any]]:
 
 def _check_rows(key: str, rows: Any, limits: Limits) -> None:
     if not isinstance(rows, list):
-        _refuse(f"{key} is {_shown(rows)}; it must be a list with one list per row")
+        _refuse(f"{key} is {_shown(rows)}; it must be a list with one list or object per row")
     if not rows:
         _refuse(f"{key} is empty: there is nothing to predict")
     if len(rows) > limits.max_rows:

@@ -72,8 +72,9 @@ def create_molecule_app(
 
     @app.get("/model", summary="What is served")
     async def describe() -> dict[str, Any]:
-        """Targets, and whether rows hold environments."""
-        return {"targets": list(model.target_names), "kind": kind, "radius": model.row_format.radius}
+        """Targets, the radius of environments in atom rows, the most molecules per request."""
+        about = {"targets": list(model.target_names), "kind": kind, "radius": model.row_format.radius}
+        return {**about, "max_rows": limits.max_rows}
 
     @app.get("/health", summary="Whether the server answers")
     async def health() -> dict[str, str]:

@@ -55,7 +55,7 @@ class EdgeBatches:
         labels: training labels of every node, -1 or NaN where unknown.
         batch_size: pairs per batch, of which each process computes its share. A last batch of less than two pairs per
             process is merged with the batch before it: batch norm needs two rows.
-        negatives: how non-neighbours are drawn, see :class:`gssc.config.ObjectiveConfig`.
+        negatives: how non-neighbours are drawn, see :class:`gssc.config.ObjectiveSettings`.
         max_batches: maximum number of batches per epoch; 0 for all.
         processes: processes that share every batch.
     """

@@ -24,7 +24,7 @@ from gssc.train.training import Epoch, Outcome, Step, Training
 class DistillTraining(Training):
     """Trains a student on the predictions of a teacher; both are supervised. The sparsifier acts on the teacher.
 
-    The teacher has the settings of its own paper for this data set. Its whole graph is the training view: otherwise, in
+    The teacher has the settings of its own paper for this dataset. Its whole graph is the training view: otherwise, in
     the inductive setting, its predictions for seen nodes would use features of test nodes across edges.
 
     Args:
@@ -32,7 +32,7 @@ class DistillTraining(Training):
         config: settings of the student, of the sparsifier, and the seed of both.
     """
 
-    Settings = DistillConfig
+    config_class = DistillConfig
     config: DistillConfig
 
     def __init__(self, graph: Graph, config: DistillConfig):

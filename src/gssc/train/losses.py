@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gssc.errors import GsscError
 from gssc.tasks import Task
 
 
@@ -143,3 +144,23 @@ def masked_smoothness(weights: Tensor, pair_losses: Tensor) -> Tensor:
     hardly falls below one half. Bounded negatives can make the loss of a good edge negative.
     """
     return (weights * pair_losses).mean()
+
+
+def sparsifier_loss(objective: str, weights: Tensor, agreement: Tensor, pair_losses: Tensor | None = None) -> Tensor:
+    """Return the loss of psi: the released program's ratio, the share of Eq. 16, or Eq. 14, which empties the graph.
+
+    Args:
+        objective: ``ratio``, ``share`` or ``masked_smoothness``.
+        weights: g' of each pair, with gradient.
+        agreement: whether the pair's pseudo-labels agree.
+        pair_losses: l_ij of each pair, for Eq. 14.
+    """
+    if objective == "share":
+        return -homophily_share(weights, agreement)
+    if objective == "masked_smoothness":
+        if pair_losses is None:
+            raise GsscError(
+                "sparsifier.objective masked_smoothness (Eq. 14) is for str_contrast: other models have no l_ij"
+            )
+        return masked_smoothness(weights, pair_losses)
+    return homophily_ratio(weights, agreement)

@@ -1,10 +1,15 @@
-"""Selection of the best epoch and early stopping, by validation nodes only."""
+"""Scoring of epochs, selection of the best one and early stopping, by validation nodes only."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from gssc.tasks import Task
 from gssc.train.checkpoint import State
 
 
@@ -30,6 +35,66 @@ class Epoch:
     pseudo_homophily: float = math.nan  # the same by pseudo-labels
     seconds: float = 0.0
     best: bool = False
+
+
+@dataclass
+class Step:
+    """Output of one epoch of updates, before it is scored.
+
+    Args:
+        phase: name of the phase.
+        scores: logits of the nodes that a :class:`Judge` scores, [n, C].
+        edges: positions of the undirected edges trained on, among those of the sparsifier.
+        losses: mean losses by their names in :class:`Epoch`.
+    """
+
+    phase: str
+    scores: Tensor
+    edges: np.ndarray
+    losses: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Judge:
+    """Scores an epoch. Only training and validation nodes influence anything; the rest is for the record.
+
+    Args:
+        task: the prediction task.
+        labels: true labels of the scored nodes, [n] or [n, T].
+        edges: undirected edges of the sparsifier by the numbers of the scored nodes, [2, E].
+        train, val, test: positions among the scored nodes.
+        logits: whether scores are logits, which have a loss.
+    """
+
+    task: Task
+    labels: np.ndarray
+    edges: np.ndarray
+    train: np.ndarray
+    val: np.ndarray
+    test: np.ndarray
+    logits: bool = True
+
+    def record(self, step: Step, epoch: int, seconds: float) -> Epoch:
+        """Return the record of an epoch."""
+        scores = step.scores.numpy()
+        train, val, test = (
+            self.task.score(scores[part], self.labels[part]) for part in (self.train, self.val, self.test)
+        )
+        kept = self.edges[:, step.edges]
+        agreement = self.task.agreement(step.scores, *torch.from_numpy(kept))
+        return Epoch(
+            epoch=epoch,
+            phase=step.phase,
+            **step.losses,  # type: ignore[arg-type]  # named as the fields are
+            train_score=train,
+            val_score=val,
+            val_loss=self.task.log_loss(scores[self.val], self.labels[self.val]) if self.logits else math.nan,
+            test_score=test,
+            edges_kept=kept.shape[1],
+            homophily=self.task.homophily(self.labels, kept),
+            pseudo_homophily=float(agreement.mean()) if len(agreement) else math.nan,
+            seconds=seconds,
+        )
 
 
 @dataclass

@@ -18,8 +18,8 @@ from gssc.graph import Graph
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train.checkpoint import State
-from gssc.train.pairing import training_way
 from gssc.train.process import computing
+from gssc.train.registry import training_way
 from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, scored, training_labels
 
 
@@ -35,7 +35,7 @@ class SpreadTraining(Training):
         config: all settings. ``config.model.alpha``, unless 0, is used without selection.
     """
 
-    Settings = RivalConfig
+    config_class = RivalConfig
     config: RivalConfig
     counters = (*Training.counters, "alpha")
 

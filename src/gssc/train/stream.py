@@ -32,20 +32,16 @@ from torch import Tensor
 from gssc.config import ContrastConfig, RunConfig
 from gssc.data.disk import release_pages
 from gssc.errors import GsscError
-from gssc.features import FeatureTable
 from gssc.graph import Graph
-from gssc.models.str_contrast import PairLogits, STRContrast
+from gssc.models.str_contrast import PairLogits
 from gssc.train import losses
-from gssc.train.averaging import AveragedModel
-from gssc.train.batches import EdgeBatch, EdgeBatches
-from gssc.train.bilevel import CENTER_NODES, BilevelTraining
+from gssc.train.batches import EdgeBatch
 from gssc.train.checkpoint import State
-from gssc.train.distributed import SharedModel
 from gssc.train.edge_stream import AHEAD, EdgeStream, PairBatch, Position, prefetched
-from gssc.train.optimize import adam
-from gssc.train.process import computing, is_mixed, usable_device
+from gssc.train.process import computing
 from gssc.train.selection import BestEpoch, Epoch
-from gssc.train.training import Judge, Outcome, Step, Training, training_labels
+from gssc.train.theta import CENTER_NODES, PairTraining
+from gssc.train.training import Judge, Outcome, Step, Training
 from gssc.trust.streamed import Sketches, StreamedTrust
 
 SPARSIFIERS = ("none", "evidence")  # that can be computed for a batch of edges
@@ -108,7 +104,7 @@ class RowScores:
         return self[:].astype(dtype) if dtype else self[:]
 
 
-class StreamedTraining(BilevelTraining):
+class StreamedTraining(PairTraining):
     """Algorithm 1 in a stream over the edges; see the table above for what differs.
 
     An epoch takes the next ``train.max_batches`` batches, or the rest of a pass over all pairs if that is 0. In the
@@ -149,12 +145,9 @@ class StreamedTraining(BilevelTraining):
                 f"streamed training has no sparsifier {self.settings.sparsifier.name}: use one of "
                 f"{', '.join(SPARSIFIERS)} (--sparsifier), or more memory (--train.memory)"
             )
-        self.device = usable_device(self.settings.train.device)
-        self.mixed = is_mixed(self.settings.train.mixed_precision, self.device)
-        self.plain = self.mixed or self.device.type != "cpu"
+        self._choose_device()
         self.phase = "sketch"
         self.position = Position()
-        self.class_weight = None
         self.sketches: Sketches | None = None
         self.trust: StreamedTrust | None = None
         self.teacher: Teacher | None = None
@@ -167,28 +160,13 @@ class StreamedTraining(BilevelTraining):
         if graph.setting != "transductive" and len(graph.test):
             self.hidden = np.zeros(graph.num_nodes, dtype=bool)
             self.hidden[graph.test] = True
-        self.table = FeatureTable(graph.features, config.train.normalize, self.device if self.plain else None)
-        self.scaling = self.table.scaling
-        self.labels = training_labels(graph)
-        self.batches = EdgeBatches(
-            self.table,
-            self.labels,
-            config.train.batch_size,
-            config.objective.negatives,
-            config.train.max_batches,
-            self.processes,
-        )
         width = graph.num_features
         self.center_nodes = min(CENTER_NODES, max(512, NUMBERS_AT_A_TIME // width))
         self.ahead = min(AHEAD, max(1, NUMBERS_AHEAD // (3 * config.train.batch_size * width)))
         self.stream = EdgeStream(graph.edges, config.train.batch_size, config.train.seed, hidden=self.hidden)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
-            self.model = STRContrast(graph.num_features, graph.num_classes, config.model, self.own_rng, self.plain)
-        self.model.to(self.device)
-        self.shared = SharedModel(self.model, self.processes)
-        self.averaged = AveragedModel(self.model, config.train.average)
-        self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
+            self._build_classifier(graph)
         self._choose_judged()
 
     def _choose_judged(self) -> None:

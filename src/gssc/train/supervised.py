@@ -19,11 +19,11 @@ from gssc.graph import Graph
 from gssc.models.base import NodeModel, TrainingGraph
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
+from gssc.train import losses
 from gssc.train.checkpoint import State, module_state
 from gssc.train.optimize import adam, descend
-from gssc.train.pairing import training_way
 from gssc.train.process import computing
-from gssc.train.psi import homophily_loss
+from gssc.train.registry import training_way
 from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, deployed_mlp, scored
 
 
@@ -35,13 +35,13 @@ class SupervisedTraining(Training):
         config: all settings; ``config.model.name`` is the model, see :mod:`gssc.models.registry`.
     """
 
-    Settings = RivalConfig
+    config_class = RivalConfig
     config: RivalConfig
 
     def __init__(self, graph: Graph, config: RivalConfig):
         super().__init__(graph, config)
-        self.name, self.settings = config.model.name, config.sparsifier
-        self.way = training_way(self.name, self.settings.name)
+        self.name, self.sparsifier_settings = config.model.name, config.sparsifier
+        self.way = training_way(self.name, self.sparsifier_settings.name)
         kind: type[NodeModel] = model_entry(self.name).load()
         if not self.task.has_classes and kind.losses is not NodeModel.losses:
             raise GsscError(f"{self.name} is trained on one class per node; {graph.name} has multi-label targets")
@@ -61,13 +61,15 @@ class SupervisedTraining(Training):
             torch.manual_seed(config.train.seed)
             self.model = kind(graph.num_features, graph.num_classes, **config.model.arguments())
             started = time.perf_counter()
-            self.sparsifier = sparsifier_class(self.settings.name)(self.rows, self.edges, self.settings, self.rng)
+            self.sparsifier = sparsifier_class(self.sparsifier_settings.name)(
+                self.rows, self.edges, self.sparsifier_settings, self.rng
+            )
             self.seconds += time.perf_counter() - started
             self.torch_state = torch.get_rng_state()
         groups = self.model.parameter_groups(config.train.weight_decay)
         self.optimizer = torch.optim.Adam(groups, lr=config.train.lr, fused=True)
         learned = list(self.sparsifier.parameters())
-        self.sparsifier_optimizer = adam(learned, self.settings) if learned else None
+        self.sparsifier_optimizer = adam(learned, self.sparsifier_settings) if learned else None
         self.judged_sparsifier: State = {}  # its weights when the scores of the latest epoch were computed
         self.every_edge = both_directions(self.sparsifier.edges)
         self._settled: tuple[Tensor, Tensor | None] | None = None
@@ -79,8 +81,8 @@ class SupervisedTraining(Training):
             return val, torch.empty(0, dtype=torch.int64)
         if len(val) < 2:
             raise GsscError(
-                f"{self.settings.name} learns from half of the validation labels and {self.graph.name} has {len(val)}: "
-                "give it a validation set or use another sparsifier"
+                f"{self.sparsifier_settings.name} learns from half of the validation labels and {self.graph.name} has "
+                f"{len(val)}: give it a validation set or use another sparsifier"
             )
         shuffled = self.rng.permutation(val)
         return np.sort(shuffled[::2]), torch.from_numpy(np.sort(shuffled[1::2]))
@@ -135,7 +137,7 @@ class SupervisedTraining(Training):
             return
         if self.way == "homophily":
             agreement = self.task.agreement(scores, *self.sparsifier.edges)
-            loss = homophily_loss(self.settings.objective, weights, agreement)
+            loss = losses.sparsifier_loss(self.sparsifier_settings.objective, weights, agreement)
         elif self.way == "validation":
             edge_index, edge_weight = self.messages(weights)
             logits = self.model(self.rows, edge_index, edge_weight)

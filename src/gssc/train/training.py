@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,11 +21,11 @@ from gssc.tasks import Task
 from gssc.train.checkpoint import State, restore_rng, rng_state
 from gssc.train.distributed import processes
 from gssc.train.process import computing
-from gssc.train.selection import BestEpoch, Epoch
+from gssc.train.selection import BestEpoch, Epoch, Judge, Step
 
 if TYPE_CHECKING:
     from gssc.config import RunConfig
-    from gssc.data.plain_table import Scaling
+    from gssc.data.scaling import Scaling
     from gssc.deploy import DeployedModel
     from gssc.graph import Graph
 
@@ -105,66 +104,6 @@ class Outcome:
         }
 
 
-@dataclass
-class Step:
-    """Output of one epoch of updates, before it is scored.
-
-    Args:
-        phase: name of the phase.
-        scores: logits of the nodes that a :class:`Judge` scores, [n, C].
-        edges: positions of the undirected edges trained on, among those of the sparsifier.
-        losses: mean losses by their names in :class:`Epoch`.
-    """
-
-    phase: str
-    scores: Tensor
-    edges: np.ndarray
-    losses: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class Judge:
-    """Scores an epoch. Only training and validation nodes influence anything; the rest is for the record.
-
-    Args:
-        task: the prediction task.
-        labels: true labels of the scored nodes, [n] or [n, T].
-        edges: undirected edges of the sparsifier by the numbers of the scored nodes, [2, E].
-        train, val, test: positions among the scored nodes.
-        logits: whether scores are logits, which have a loss.
-    """
-
-    task: Task
-    labels: np.ndarray
-    edges: np.ndarray
-    train: np.ndarray
-    val: np.ndarray
-    test: np.ndarray
-    logits: bool = True
-
-    def record(self, step: Step, epoch: int, seconds: float) -> Epoch:
-        """Return the record of an epoch."""
-        scores = step.scores.numpy()
-        train, val, test = (
-            self.task.score(scores[part], self.labels[part]) for part in (self.train, self.val, self.test)
-        )
-        kept = self.edges[:, step.edges]
-        agreement = self.task.agreement(step.scores, *torch.from_numpy(kept))
-        return Epoch(
-            epoch=epoch,
-            phase=step.phase,
-            **step.losses,  # type: ignore[arg-type]  # named as the fields are
-            train_score=train,
-            val_score=val,
-            val_loss=self.task.log_loss(scores[self.val], self.labels[self.val]) if self.logits else math.nan,
-            test_score=test,
-            edges_kept=kept.shape[1],
-            homophily=self.task.homophily(self.labels, kept),
-            pseudo_homophily=float(agreement.mean()) if len(agreement) else math.nan,
-            seconds=seconds,
-        )
-
-
 class Training(ABC):
     """One training of one model on one graph.
 
@@ -177,7 +116,7 @@ class Training(ABC):
         best: keeps the best epoch; by default by validation score or loss, as in the settings.
 
     Attributes:
-        Settings: the class of its settings.
+        config_class: the class of its settings.
         scaling: how feature rows are scaled.
         epoch: number of the next epoch.
         seconds: time spent so far.
@@ -187,7 +126,7 @@ class Training(ABC):
         streams: whether a graph on disk stays there; otherwise it is read into memory first.
     """
 
-    Settings: ClassVar[type[RunConfig]]
+    config_class: ClassVar[type[RunConfig]]
     judge: Judge
     streams: ClassVar[bool] = False
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
@@ -312,10 +251,9 @@ def deployed_mlp(
     """
     from gssc.deploy import DeployedModel
 
-    names = graph.class_names or tuple(str(index) for index in range(graph.num_classes))
     return DeployedModel(
         layers=[scaling.folded(layers[0]), *layers[1:]],
-        class_names=list(names),
+        class_names=list(graph.output_names),
         activation=activation,
         normalize=scaling.normalize,
         task=graph.task.name,  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ class PairEvidence:
 
     def __init__(self, graph: Graph, sketch: np.ndarray, embedding: np.ndarray, probabilities: np.ndarray):
         self.features: Any = graph.features
-        self.multilabel = graph.is_multilabel
+        self.has_classes = graph.task.has_classes
         self.adjacency = adjacency_of(graph)
         self.degree = np.diff(self.adjacency.indptr)
         rarity = 1 / np.log(np.maximum(self.degree, 2))
@@ -74,14 +74,14 @@ class PairEvidence:
         first, second = pairs
         shared = self.weighted[first].multiply(self.adjacency[second]).sum(axis=1)
         own = self.probabilities[first] * self.probabilities[second]
-        if self.multilabel:
+        if not self.has_classes:
             own = own + (1 - self.probabilities[first]) * (1 - self.probabilities[second])
         return {
             "features": _products(unit_rows(self.features[first]), unit_rows(self.features[second])),
             "neighbourhood_features": self._around(self.sketch, self.sketch_sums, first, second, are_edges),
             "neighbourhood_embedding": self._around(self.embedding, self.embedding_sums, first, second, are_edges),
             "common_neighbours": np.log1p(np.asarray(shared, dtype=np.float32).ravel()),
-            "agreement": own.mean(axis=1) if self.multilabel else own.sum(axis=1),
+            "agreement": own.sum(axis=1) if self.has_classes else own.mean(axis=1),
             "embedding": _products(self.embedding[first], self.embedding[second]),
         }
 

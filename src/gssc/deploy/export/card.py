@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gssc import __version__
-from gssc.deploy.export.source import Source
+from gssc.deploy.export.run_model import RunModel
 from gssc.files import atomic_write
 from gssc.names import printable
 
@@ -23,45 +23,45 @@ SETTINGS = {
 METRICS = {"accuracy": "accuracy", "roc_auc": "ROC AUC, mean over tasks"}
 
 
-def write_card(source: Source, folder: Path, use: str = "") -> None:
+def write_card(run_model: RunModel, folder: Path, use: str = "") -> None:
     """Write ``MODEL_CARD.md``; ``use`` is how the files beside it are used."""
     with atomic_write(folder / CARD) as temporary:
-        temporary.write_text(card(source, use), encoding="utf-8")
+        temporary.write_text(card(run_model, use), encoding="utf-8")
 
 
-def card(source: Source, use: str = "") -> str:
+def card(run_model: RunModel, use: str = "") -> str:
     """Return the card as Markdown. Facts that the run did not record are marked as not recorded."""
     sections = {
-        "Data": data(source),
-        "Quality": quality(source),
-        "Calibration": calibration(source),
-        "Intended use": intended_use(source),
-        "Limits": limits(source),
-        "Input": inputs(source),
-        "Output": outputs(source),
+        "Data": data(run_model),
+        "Quality": quality(run_model),
+        "Calibration": calibration(run_model),
+        "Intended use": intended_use(run_model),
+        "Limits": limits(run_model),
+        "Input": inputs(run_model),
+        "Output": outputs(run_model),
         "Use": use,
-        "Origin": origin(source),
+        "Origin": origin(run_model),
     }
-    title = f"# Model card: {one_line(fact(source, 'dataset') or source.folder.resolve().name)}\n"
+    title = f"# Model card: {one_line(fact(run_model, 'dataset') or run_model.folder.resolve().name)}\n"
     body = "\n".join(f"## {heading}\n\n{text.rstrip()}\n" for heading, text in sections.items() if text)
-    return f"{title}\n{summary(source)}\n\n{body}"
+    return f"{title}\n{summary(run_model)}\n\n{body}"
 
 
-def fact(source: Source, name: str) -> Any:
+def fact(run_model: RunModel, name: str) -> Any:
     """Return a value from the run's result or, failing that, from the model's own metadata; None if neither has it."""
-    value = source.metrics.get(name)
-    return source.model.metadata.get(name) if value is None else value
+    value = run_model.metrics.get(name)
+    return run_model.model.metadata.get(name) if value is None else value
 
 
-def score(source: Source, part: str) -> Any:
+def score(run_model: RunModel, part: str) -> Any:
     """Return the score of a part of the nodes; runs of earlier versions call it an accuracy, whatever the metric."""
-    value = fact(source, f"{part}_score")
-    return fact(source, f"{part}_accuracy") if value is None else value
+    value = fact(run_model, f"{part}_score")
+    return fact(run_model, f"{part}_accuracy") if value is None else value
 
 
-def summary(source: Source) -> str:
+def summary(run_model: RunModel) -> str:
     """One sentence."""
-    model = source.model
+    model = run_model.model
     kind = "one of" if model.task == "multiclass" else "any of"
     return (
         f"A plain MLP that assigns {kind} {len(model.class_names):,} {'classes' if kind == 'one of' else 'tasks'} to a "
@@ -69,43 +69,43 @@ def summary(source: Source) -> str:
     )
 
 
-def data(source: Source) -> str:
-    """Data set, split, setting and labels."""
-    setting = fact(source, "setting")
-    given = source.settings.get("data") or {}
+def data(run_model: RunModel) -> str:
+    """Dataset, split, setting and labels."""
+    setting = fact(run_model, "setting")
+    given = run_model.settings.get("data") or {}
     rows = [
-        ("data set", fact(source, "dataset")),
+        ("dataset", fact(run_model, "dataset")),
         # The name alone: a path may reveal facts about the machine and its users.
         ("graph file", PurePosixPath(str(given.get("graph") or "").replace("\\", "/")).name),
-        ("split", fact(source, "split")),
+        ("split", fact(run_model, "split")),
         ("split seed", given.get("split_seed")),
         ("setting", SETTINGS.get(str(setting), setting)),
-        ("training labels", labels(source)),
+        ("training labels", labels(run_model)),
     ]
     return table(("", ""), [row for row in rows if row[0] != "graph file" or row[1]])
 
 
-def labels(source: Source) -> str | None:
+def labels(run_model: RunModel) -> str | None:
     """Return the number of training labels, if the run recorded it."""
-    count = fact(source, "training_labels")
+    count = fact(run_model, "training_labels")
     if isinstance(count, int):
         return f"{count:,}"
-    found = re.fullmatch(r"per-class:([0-9]{1,18})", str(fact(source, "split")))
+    found = re.fullmatch(r"per-class:([0-9]{1,18})", str(fact(run_model, "split")))
     return f"{int(found[1]):,} per class" if found else None
 
 
-def quality(source: Source) -> str:
+def quality(run_model: RunModel) -> str:
     """Validation and test results."""
-    metric = METRICS.get(str(source.metrics.get("metric")), "accuracy")
-    rows = [(part, percent(score(source, part))) for part in ("val", "test")]
+    metric = METRICS.get(str(run_model.metrics.get("metric")), "accuracy")
+    rows = [(part, percent(score(run_model, part))) for part in ("val", "test")]
     names = {"val": "validation", "test": "test"}
     text = table(("part", metric), [(names[part], value) for part, value in rows])
-    return f"{text}\n\nOne run, one seed ({shown(fact(source, 'seed'))}), one split; other seeds give other numbers."
+    return f"{text}\n\nOne run, one seed ({shown(fact(run_model, 'seed'))}), one split; other seeds give other numbers."
 
 
-def calibration(source: Source) -> str:
+def calibration(run_model: RunModel) -> str:
     """Return the temperature, and calibration errors if they were measured."""
-    measured, temperature = fact(source, "calibration"), source.model.temperature
+    measured, temperature = fact(run_model, "calibration"), run_model.model.temperature
     lines = [
         f"Logits are divided by a temperature of {temperature:.4g} before they become probabilities."
         if temperature != 1
@@ -120,7 +120,7 @@ def calibration(source: Source) -> str:
     return "\n".join(lines)
 
 
-def intended_use(source: Source) -> str:
+def intended_use(run_model: RunModel) -> str:
     """Return the intended use."""
     return (
         "To classify rows of the same kind as the training nodes: the same features, measured and scaled the same way, "
@@ -128,9 +128,9 @@ def intended_use(source: Source) -> str:
     )
 
 
-def limits(source: Source) -> str:
+def limits(run_model: RunModel) -> str:
     """Return the limits."""
-    model = source.model
+    model = run_model.model
     lines = [
         "It predicts from features alone: information that only a node's neighbours carry has no effect.",
         "Every row gets a class, even one unlike anything in training; there is no class for 'none of these'."
@@ -139,7 +139,7 @@ def limits(source: Source) -> str:
         "Its quality decreases without warning when features drift from those of the training data.",
         "Differences in quality between groups of nodes were not measured.",
     ]
-    if fact(source, "setting") == "transductive" and score(source, "test") is not None:
+    if fact(run_model, "setting") == "transductive" and score(run_model, "test") is not None:
         lines.append(
             "Training saw features and edges of the test nodes (transductive): on new rows, expect less than the "
             "test result above."
@@ -147,9 +147,9 @@ def limits(source: Source) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def inputs(source: Source) -> str:
+def inputs(run_model: RunModel) -> str:
     """Return the columns and the normalisation."""
-    model = source.model
+    model = run_model.model
     names = model.feature_names
     count = f"{model.widths[0]:,} numbers per row, float32, finite"
     lines = [
@@ -162,15 +162,15 @@ def inputs(source: Source) -> str:
         "raw rows, as in training."
         if model.normalize == "row"
         else "The model itself puts columns on the scale of training: give it raw rows, as in training."
-        if fact(source, "scales_columns")
+        if fact(run_model, "scales_columns")
         else "Rows are used as they are: scale them as the training data was scaled."
     )
     return "\n".join([*lines, "", how])
 
 
-def outputs(source: Source) -> str:
+def outputs(run_model: RunModel) -> str:
     """Return the classes and the meaning of the numbers."""
-    model = source.model
+    model = run_model.model
     what = (
         "Logits, and probabilities that sum to one (softmax), one column per class:"
         if model.task == "multiclass"
@@ -179,21 +179,21 @@ def outputs(source: Source) -> str:
     return f"{what}\n\n{listed(model.class_names)}"
 
 
-def origin(source: Source) -> str:
+def origin(run_model: RunModel) -> str:
     """Return architecture, main settings, versions and digest."""
-    model, train = source.model, source.settings.get("train") or {}
-    versions = source.metrics.get("versions") or {}
+    model, train = run_model.model, run_model.settings.get("train") or {}
+    versions = run_model.metrics.get("versions") or {}
     rows = [
         ("layers", f"{' -> '.join(map(str, model.widths))}, {model.activation}, batch norm folded in"),
-        ("seed", fact(source, "seed")),
-        ("epochs trained", source.metrics.get("epochs")),
+        ("seed", fact(run_model, "seed")),
+        ("epochs trained", run_model.metrics.get("epochs")),
         *((name, train[key]) for name, key in (("learning rate", "lr"), ("batch size", "batch_size")) if key in train),
-        *((("kept epoch", kept),) if (kept := _kept(source.metrics)) else ()),
+        *((("kept epoch", kept),) if (kept := _kept(run_model.metrics)) else ()),
         ("trained with", ", ".join(f"{name} {version}" for name, version in versions.items()) or None),
         ("exported with", f"gssc {__version__}"),
     ]
-    more = f"\n\nDigest of the model: `{source.digest}`."
-    more += " All settings are in the `config.yaml` of the run." if source.settings else ""
+    more = f"\n\nDigest of the model: `{run_model.digest}`."
+    more += " All settings are in the `config.yaml` of the run." if run_model.settings else ""
     return table(("", ""), rows) + more
 
 

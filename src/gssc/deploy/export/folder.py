@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gssc.deploy.export.card import CARD, write_card
-from gssc.deploy.export.source import read_source
+from gssc.deploy.export.run_model import read_run_model
 from gssc.deploy.model import DeployedModel
 from gssc.errors import GsscError
 from gssc.names import nearest
 
-# A format is a module with `write(source, folder)`, `outputs(folder, rows)` -> logits and probabilities, and `USE`.
+# A format is a module with `write(run_model, folder)`, `outputs(folder, rows)` -> logits and probabilities, and `USE`.
 FORMATS = {
     "onnx": "gssc.deploy.export.onnx_format",
     "numpy": "gssc.deploy.export.numpy_format",
@@ -79,7 +79,7 @@ def export_run(run: str | Path, format: str, out: str | Path | None = None, over
     if format not in FORMATS:
         raise GsscError(f"unknown format {format!r}: {nearest(format, FORMATS)}")
     out = export_folder(run, format) if out is None else Path(out)
-    source = read_source(run)
+    run_model = read_run_model(run)
     check_free(out, overwrite)
     place = FORMATS[format]
     module = import_module(place) if place else None
@@ -91,10 +91,10 @@ def export_run(run: str | Path, format: str, out: str | Path | None = None, over
     export = Export(out, [])
     try:
         if module:
-            module.write(source, temporary)
-            outputs = module.outputs(temporary, rows_to_compare(source.model))
-            export = Export(out, [], *compare(source.model, *outputs))
-        write_card(source, temporary, f"{module.USE}\n{export.checked}" if module else "")
+            module.write(run_model, temporary)
+            outputs = module.outputs(temporary, rows_to_compare(run_model.model))
+            export = Export(out, [], *compare(run_model.model, *outputs))
+        write_card(run_model, temporary, f"{module.USE}\n{export.checked}" if module else "")
         put(temporary, out)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gssc.deploy.export import numpy_predictor
-from gssc.deploy.export.source import Source
+from gssc.deploy.export.run_model import RunModel
 
 USE = """\
 Needs Python 3.10 and NumPy, nothing of gssc. `predict.py` reads `model.json` and `model.safetensors` beside it.
@@ -30,9 +30,9 @@ python predict.py rows.csv predictions.csv
 """
 
 
-def write(source: Source, folder: Path) -> None:
+def write(run_model: RunModel, folder: Path) -> None:
     """Write the model in its own format, which ``predict.py`` reads without safetensors, and that file."""
-    source.model.save(folder)
+    run_model.model.save(folder)
     shutil.copyfile(numpy_predictor.__file__, folder / "predict.py")
 
 

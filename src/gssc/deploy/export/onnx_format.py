@@ -15,7 +15,7 @@ import numpy as np
 
 from gssc import __version__
 from gssc.deploy.activations import LEAKY_SLOPE, STANDARDIZE_EPS, activations_of
-from gssc.deploy.export.source import Source
+from gssc.deploy.export.run_model import RunModel
 from gssc.deploy.model import DeployedModel
 from gssc.extras import require
 
@@ -56,10 +56,10 @@ NaN and infinite features are not refused here; the answer to such a row means n
 """
 
 
-def write(source: Source, folder: Path) -> None:
+def write(run_model: RunModel, folder: Path) -> None:
     """Write and check both graphs."""
     onnx = require("onnx", extra="export")
-    for name, graph in ((DENSE, dense_graph(source.model)), (SPARSE, sparse_graph(source.model))):
+    for name, graph in ((DENSE, dense_graph(run_model.model)), (SPARSE, sparse_graph(run_model.model))):
         model = onnx.helper.make_model(
             graph,
             opset_imports=[onnx.helper.make_opsetid("", OPSET)],
@@ -67,7 +67,7 @@ def write(source: Source, folder: Path) -> None:
             producer_name="gssc",
             producer_version=__version__,
         )
-        onnx.helper.set_model_props(model, properties(source))
+        onnx.helper.set_model_props(model, properties(run_model))
         onnx.checker.check_model(model, full_check=True)
         (folder / name).write_bytes(model.SerializeToString())
 
@@ -79,9 +79,9 @@ def outputs(folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return logits, probabilities
 
 
-def properties(source: Source) -> dict[str, str]:
+def properties(run_model: RunModel) -> dict[str, str]:
     """Return metadata for the file; values other than plain text and numbers as JSON."""
-    model = source.model
+    model = run_model.model
     return {
         "class_names": json.dumps(model.class_names),
         "feature_names": json.dumps(model.feature_names),
@@ -89,7 +89,7 @@ def properties(source: Source) -> dict[str, str]:
         "normalize": model.normalize,
         "temperature": repr(float(model.temperature)),
         "metadata": json.dumps(model.metadata),
-        "digest": source.digest,
+        "digest": run_model.digest,
     }
 
 

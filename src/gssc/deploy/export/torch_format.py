@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gssc.deploy.export import torch_module
-from gssc.deploy.export.source import Source
+from gssc.deploy.export.run_model import RunModel
 
 USE = """\
 Needs torch and safetensors, nothing of gssc. `model.py` reads `model.json` and `model.safetensors` beside it.
@@ -27,9 +27,9 @@ The parameters are `layers.N.weight` and `layers.N.bias`, so `state_dict()` and 
 """
 
 
-def write(source: Source, folder: Path) -> None:
+def write(run_model: RunModel, folder: Path) -> None:
     """Write the model in its own format, and the file that makes a module of it."""
-    source.model.save(folder)
+    run_model.model.save(folder)
     shutil.copyfile(torch_module.__file__, folder / "model.py")
 
 

@@ -29,14 +29,15 @@ def molecule_card(run: Path, model: DeployedMolecules, use: str) -> str:
     body = "\n".join(f"## {heading}\n\n{text.rstrip()}\n" for heading, text in sections.items() if text)
     name = one_line(metrics.get("dataset") or run.resolve().name)
     kind = "measured values" if model.mean is not None else "probabilities"
-    summary = f"Predicts {kind} of {len(model.target_names):,} targets of a molecule from its atoms."
+    count = len(model.target_names)
+    summary = f"Predicts {kind} of {count:,} target{'' if count == 1 else 's'} of a molecule from its atoms."
     return f"# Model card: {name}\n\n{summary}\n\n{body}"
 
 
 def data(metrics: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the rows of the table about data."""
     return [
-        ("data set", metrics.get("dataset")),
+        ("dataset", metrics.get("dataset")),
         ("split", metrics.get("split")),
         ("split seed", given.get("split_seed")),
         ("molecules", metrics.get("molecules")),

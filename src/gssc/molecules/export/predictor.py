@@ -135,4 +135,6 @@ def main(source: str, target: str, column: str = "smiles") -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit("usage: python predict.py MOLECULES.csv PREDICTIONS.csv [COLUMN OF SMILES]")
     main(*sys.argv[1:])

@@ -77,6 +77,7 @@ def fitted_forest(
 ) -> Any:
     """Return a fitted forest; ``out_of_bag`` adds predictions of its own rows by trees fitted without them."""
     ensemble = require("sklearn.ensemble", extra="molecules")
+    rows = np.asfortranarray(rows)  # a split reads one column: fitting takes a third of the time of the usual order
     shared = {"n_estimators": trees, "random_state": seed, "oob_score": out_of_bag}
     if regression:
         return ensemble.RandomForestRegressor(max_features=1 / 3, **shared).fit(rows, truth)

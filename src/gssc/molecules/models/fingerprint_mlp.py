@@ -29,7 +29,7 @@ class Settings:
     columns: int = 2048
     hidden: int = 256
     dropout: float = 0.5
-    train: Schedule = field(default_factory=lambda: Schedule(epochs=30, weight_decay=1e-4))
+    train: Schedule = field(default_factory=lambda: Schedule(epochs=30, weight_decay=1e-4, select="validation"))
 
 
 class FingerprintMLPTraining(MoleculeTraining):

@@ -79,13 +79,17 @@ class PretrainedTraining(GCNTraining):
 def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet, config: PretrainSettings) -> float:
     """Pre-train an encoder in place, starting from the cache if possible, and return the total seconds."""
     path = checkpoint_path(pretext, pool, config)
+    state = load_checkpoint(path) if path.exists() else None
+    if state and state["epoch"] >= config.pretrain_epochs:  # without computing what the task needs for training
+        saved = ((name.partition("."), value) for name, value in state["task"].items())
+        encoder.load_state_dict({name: value for (part, _, name), value in saved if part == "encoder"})
+        return float(state["seconds"])
     torch.manual_seed(0)
     task = pretext(GraphEncoder("gcn", config.width, config.layers, config.dropout), pool)
     optimizer = torch.optim.Adam(task.parameters(), lr=config.pretrain_lr, fused=True)
     rng = np.random.Generator(np.random.SFC64(0))
     epoch, seconds = 0, 0.0
-    if path.exists():
-        state = load_checkpoint(path)
+    if state:
         task.load_state_dict(state["task"])
         optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["torch"])

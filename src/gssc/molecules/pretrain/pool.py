@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
-from gssc.data.load import find_dataset
+from gssc.data.registry import find_dataset
 from gssc.errors import GsscError
 from gssc.molecules.load import load_molecules
 from gssc.molecules.molecule_set import MoleculeSet, concatenate
 from gssc.molecules.smiles import chemistry, parse
-
-SETS = ("bbbp", "tox21", "muv", "hiv")
 
 
 def pretraining_pool(target: MoleculeSet, sets: str, limit: int, seed: int = 0) -> MoleculeSet:
@@ -29,13 +29,19 @@ def pretraining_pool(target: MoleculeSet, sets: str, limit: int, seed: int = 0) 
         if find_dataset(name).level != "graph":
             raise GsscError(f"cannot pre-train on {name}: it is one graph, not a set of molecules")
     own = np.setdiff1d(np.arange(len(target)), target.test)
-    union = concatenate([target.take(own), *(load_molecules(name) for name in names if name != target.name)])
+    union = concatenate([target.take(own), *(published(name) for name in names if name != target.name)])
     drawn = np.random.default_rng(seed).permutation(len(union))[:limit]
     hidden = {canonical(text) for text in target.smiles[target.test]}
     kept = [place for place in drawn if canonical(union.smiles[place]) not in hidden]
     if len(kept) < 2:
         raise GsscError("fewer than two molecules are left to pre-train on: name more sets or a larger limit")
     return union.take(np.sort(np.array(kept)))
+
+
+@cache
+def published(name: str) -> MoleculeSet:
+    """Return a published set, loaded once per process because every run of a comparison needs all of them."""
+    return load_molecules(name)
 
 
 def canonical(smiles: str) -> str:

@@ -1,4 +1,4 @@
-"""The source of an export: the model of a finished run, and what the run recorded about it."""
+"""What is exported: the model of a finished run, and what the run recorded about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gssc.settings import read_settings
 
 
 @dataclass
-class Source:
+class RunModel:
     """A model and its history.
 
     Attributes:
@@ -32,7 +32,7 @@ class Source:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def read_source(folder: str | Path) -> Source:
+def read_run_model(folder: str | Path) -> RunModel:
     """Read a finished run, or a folder with a model alone; anything else is a :class:`GsscError`."""
     folder = Path(folder)
     if not folder.is_dir():
@@ -50,4 +50,4 @@ def read_source(folder: str | Path) -> Source:
     ):
         if not isinstance(part, dict | None):
             raise GsscError(f"{path}: {name!r} must hold named values, not {part!r}; copy the run again")
-    return Source(folder, model, str(read_json(folder / DESCRIPTION)["digest"]), metrics, settings)
+    return RunModel(folder, model, str(read_json(folder / DESCRIPTION)["digest"]), metrics, settings)

@@ -1,4 +1,4 @@
-"""Preparation of a plain table for training: encode labels, scale columns, hold out rows."""
+"""Scaling of feature columns, learned from a table and folded into the deployed model."""
 
 from __future__ import annotations
 
@@ -8,82 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.data.labels import is_missing
-from gssc.errors import GsscError
-
-LabelKind = Literal["number", "name", "truth value"]
 # Beyond this ratio of offset to spread, single precision leaves fewer than four digits to tell values apart.
 FAR_FROM_ZERO = 1e3
-
-
-def encode_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return class numbers, int64 [N] with -1 for unknown, and the sorted classes they stand for.
-
-    A label is unknown if it is -1 (the number, or the text ``-1``, which NumPy makes of it in an array of names), NaN,
-    None or empty. If -1 and 1 are the only labels, they are two classes, as for many binary classifiers: with -1 as
-    unknown there would be a single class, and nothing to learn.
-
-    >>> encode_labels(np.array(["b", "", "a", "b"]))
-    (array([ 1, -1,  0,  1]), array(['a', 'b'], dtype='<U1'))
-    >>> encode_labels(np.array([5, -1, 2]))
-    (array([ 1, -1,  0]), array([2, 5]))
-    """
-    if labels.dtype.kind not in "OUiufb":
-        raise GsscError(f"y has dtype {labels.dtype}: give class numbers or class names")
-    known, marked, one = ~is_empty(labels), is_marked_unknown(labels), _equals(labels, 1)
-    alone = one.any() and (marked | one)[known].all()
-    known &= ~marked | alone
-    values = _of_one_kind(labels[known]) if labels.dtype.kind in "OU" else labels[known]
-    if values.dtype.kind == "f" and np.isinf(values).any():
-        raise GsscError("y holds an infinite number: give class numbers, or NaN where unknown")
-    codes = np.full(len(labels), -1, dtype=np.int64)
-    classes, codes[known] = np.unique(values, return_inverse=True)
-    return codes, classes
-
-
-def is_empty(labels: np.ndarray) -> np.ndarray:
-    """Return whether each label is NaN, None or empty, bool [N]."""
-    if labels.dtype.kind in "OU":
-        missing = [is_missing(label) for label in labels.tolist()]
-        return np.array(missing, dtype=bool)
-    return np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=bool)
-
-
-def is_marked_unknown(labels: np.ndarray) -> np.ndarray:
-    """Return whether each label is -1, as a number or as text, bool [N]."""
-    return _equals(labels, -1)
-
-
-def _equals(labels: np.ndarray, value: int) -> np.ndarray:
-    if labels.dtype.kind in "OU":
-        found = [isinstance(label, str | int | float) and label in (value, str(value)) for label in labels.tolist()]
-        return np.array(found, dtype=bool)
-    return np.zeros(len(labels), dtype=bool) if labels.dtype.kind == "b" else labels == value
-
-
-def _of_one_kind(labels: np.ndarray) -> np.ndarray:
-    """Return Python objects as an array of text, numbers or booleans. Raises GsscError if they are mixed."""
-    kinds: set[LabelKind | str] = set()
-    for label in labels.tolist():
-        if isinstance(label, str):
-            kinds.add("name")
-        elif isinstance(label, bool | np.bool_):
-            kinds.add("truth value")
-        else:
-            kinds.add("number" if isinstance(label, int | float | np.number) else type(label).__name__)
-    if len(kinds) > 1 or not kinds <= {"name", "truth value", "number"}:
-        raise GsscError(f"y holds {' and '.join(sorted(kinds))} labels: give class numbers or class names, not both")
-    return np.array(labels.tolist())
-
-
-def held_out(codes: np.ndarray, share: float, rng: np.random.RandomState) -> np.ndarray:
-    """Return a random share of the labelled rows of every class; at least one per class stays for training."""
-    drawn = []
-    for code in range(codes.max() + 1):
-        rows = np.flatnonzero(codes == code)
-        count = min(round(share * len(rows)), len(rows) - 1)
-        drawn.append(rng.permutation(rows)[:count])
-    return np.sort(np.concatenate(drawn))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Where a cell's graph comes from: a data set of the registry, or a graph file of your own."""
+"""Where a cell's graph comes from: a dataset of the registry, or a graph file of your own."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from gssc.config import parse_config
 from gssc.data.entry import Dataset
 from gssc.data.fetch import fetch
-from gssc.data.load import find_dataset, load_dataset
+from gssc.data.registry import find_dataset, load_dataset
 from gssc.errors import GsscError
 from gssc.evaluate.code_version import code_version
 from gssc.files import sha256
 from gssc.graph import Graph
+from gssc.run_graph import named_graph
 
 DRAWN = r"(per-class|ratio):"
 
 
-class Source(Protocol):
+class CellData(Protocol):
     """One graph with one split."""
 
     @property
@@ -50,9 +52,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Registered:
-    """A data set of the registry, such as ``cora`` or ``actor:fixed``.
+    """A dataset of the registry, such as ``cora`` or ``actor:fixed``.
 
-    Of several numbered splits seed s takes the s-th. A split that is drawn (``per-class:20``) and a generated data set
+    Of several numbered splits seed s takes the s-th. A split that is drawn (``per-class:20``) and a generated dataset
     are drawn by the seed.
     """
 
@@ -100,7 +102,7 @@ class Registered:
     @property
     def modules(self) -> tuple[str, ...]:
         """The loader of its family, and what makes splits."""
-        return self.dataset.load.__module__, "gssc.data.load"
+        return self.dataset.load.__module__, "gssc.data.registry"
 
     def load(self, setting: str) -> Graph:
         """Read or generate it."""
@@ -143,11 +145,8 @@ class OwnGraph:
 
     def load(self, setting: str) -> Graph:
         """Read it."""
-        from gssc.config import parse_config
-        from gssc.run import load_graph
-
         data = {"graph": self.path, "split": self.drawn_split or None, "split_seed": self.seed, "setting": setting}
-        return load_graph(parse_config({"data": data}).data).with_(name=self.name)
+        return named_graph(parse_config({"data": data}).data).with_(name=self.name)
 
 
 @lru_cache

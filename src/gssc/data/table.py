@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,13 @@ from gssc.names import nearest
 from gssc.text_tables import (
     PARQUET_ENDINGS,
     TEXT_ENDINGS,
-    default_names,
+    Records,
     ending,
+    first_repeated,
     has_decimal_comma,
     is_header,
     is_number,
+    named_columns,
     records_of,
 )
 
@@ -151,56 +155,86 @@ def read_table(path: str | PathLike[str], *, of_edges: bool = False, decimal: st
     rows. `decimal` is the decimal mark in text tables.
     """
     path = Path(path)
+    if _kind(path) in PARQUET_ENDINGS:
+        with _opened_parquet(path) as file:
+            table = file.read()
+            return _of_parquet(path, table.column_names, [column.to_pylist() for column in table.columns])
+    return next(_text_blocks(path, None, of_edges, decimal))
+
+
+def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str = ".") -> Iterator[Table]:
+    """Yield the table of :func:`read_table` in blocks of rows; a table without rows yields one empty block.
+
+    Cells of Parquet are in NumPy arrays here.
+    """
+    if _kind(path) in PARQUET_ENDINGS:
+        return _parquet_blocks(path, rows)
+    return _text_blocks(path, rows, of_edges, decimal)
+
+
+def _kind(path: Path) -> str:
+    """Return the ending of a table's name. Raises GsscError if it is no table."""
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the table in it")
     require_file(path)
     kind = ending(path)
-    if kind in PARQUET_ENDINGS:
-        return _read_parquet(path)
-    if kind not in TEXT_ENDINGS:
+    if kind not in (*PARQUET_ENDINGS, *TEXT_ENDINGS):
         raise GsscError(f"{path}: unknown file extension {kind!r}: use .csv, .tsv or .parquet")
+    return kind
+
+
+def _text_blocks(path: Path, rows: int | None, of_edges: bool, decimal: str) -> Iterator[Table]:
+    """Yield a text table in blocks of rows; in one block if ``rows`` is None."""
     try:
-        return _read_text(path, of_edges, decimal)
+        names, lines = named_columns(path, records_of(path, decimal), _names_an_edge if of_edges else is_header)
+        for block in _in_blocks(lines, rows):
+            columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
+            yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
     except (OSError, EOFError, zlib.error) as error:
         raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
 
 
-def _read_text(path: Path, of_edges: bool, decimal: str) -> Table:
-    found = list(records_of(path, decimal))
-    if not found:
-        raise GsscError(f"{path} is empty: give a header and at least one row")
-    first = found[0][1]
-    named = not all(map(is_number, first)) if of_edges else is_header(first)
-    names = [cell.strip() for cell in first] if named else default_names(len(first))
-    found = found[named:]
-    for line, cells in found:
-        if len(cells) != len(names):
-            raise GsscError(
-                f"{path}:{line} has {len(cells)} cells where {len(names)} are expected: complete the row "
-                "(the file may be cut short)"
+def _in_blocks(lines: Records, rows: int | None) -> Iterator[list[tuple[int, list[str]]]]:
+    """Yield lines in lists of at most ``rows``; one empty list if there are none."""
+    yield list(islice(lines, rows))
+    while block := list(islice(lines, rows)):
+        yield block
+
+
+def _names_an_edge(cells: list[str]) -> bool:
+    """Return whether the first line of an edge table names columns: 0, 1, 2 may be an edge and its weight."""
+    return not all(map(is_number, cells))
+
+
+def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
+    with _opened_parquet(path) as file:
+        empty = True
+        for batch in file.iter_batches(batch_size=rows):
+            empty = False
+            yield _of_parquet(
+                path, batch.schema.names, [column.to_numpy(zero_copy_only=False) for column in batch.columns]
             )
-    columns = list(zip(*(cells for _, cells in found), strict=True)) or [()] * len(names)
-    return _checked(path, names, columns, [line for line, _ in found])
+        if empty:
+            names = file.schema_arrow.names
+            yield _of_parquet(path, names, [()] * len(names))
 
 
-def _read_parquet(path: Path) -> Table:
+@contextmanager
+def _opened_parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; whatever is wrong with it is a GsscError."""
     parquet = require("pyarrow.parquet", extra="tables")
     errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
     try:
         with parquet.ParquetFile(path) as file:
-            table = file.read()
-        return _checked(path, table.column_names, [column.to_pylist() for column in table.columns], None)
+            yield file
     except errors as error:
         reason = str(error).splitlines()[0] if str(error) else "damaged"
         raise GsscError(f"{path} cannot be read as Parquet ({reason}): write or fetch it again") from None
 
 
-def _checked(path: Path, names: list[str], columns: Sequence[Sequence[Any]], lines: Sequence[int] | None) -> Table:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise GsscError(f"{path} has two columns called {name!r}: rename one")
-        seen.add(name)
+def _of_parquet(path: Path, names: list[str], columns: Sequence[Sequence[Any]]) -> Table:
+    if (twice := first_repeated(names)) is not None:
+        raise GsscError(f"{path} has two columns called {twice!r}: rename one")
     if not names:
         raise GsscError(f"{path} has no columns: give at least one")
-    return Table(path, dict(zip(names, columns, strict=True)), lines)
+    return Table(path, dict(zip(names, columns, strict=True)), None)

@@ -14,7 +14,7 @@ from gssc.config import parse_config
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
-from gssc.run import load_graph
+from gssc.run_graph import named_graph
 from gssc.settings import read_settings
 from gssc.train.registry import gigabytes
 from gssc.trust.pairs import edge_numbers
@@ -23,7 +23,7 @@ AUDITED = 2.0  # gigabytes of features and pairs that an audit takes
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class Subject:
     """A graph, and the model that judges it.
 
     Args:
@@ -46,12 +46,11 @@ class Source:
         Another graph may list the same classes in another order.
         """
         graph = self.graph
-        names = graph.class_names or tuple(map(str, range(graph.num_classes)))
-        numbers = np.array([*(self.model.class_names.index(name) for name in names), -1])
+        numbers = np.array([*(self.model.class_names.index(name) for name in graph.output_names), -1])
         return numbers[graph.labels]
 
 
-def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_root: str | None = None) -> Source:
+def read_subject(run: str | Path, graph: str | Path | Graph | None = None, data_root: str | None = None) -> Subject:
     """Read a finished run or a saved classifier, and the graph to audit.
 
     Args:
@@ -75,7 +74,7 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
         return _of_classifier(folder, model, given, where)
     config = parse_config(read_settings(folder / "config.yaml"))
     notes: list[str] = []
-    audited = in_memory(load_graph(config.data, data_root)) if given is None else given
+    audited = in_memory(named_graph(config.data, data_root)) if given is None else given
     names_nodes_alike = given is None or _same_nodes(audited, config.data, data_root)
     _check(audited, model, where)
     trust = None
@@ -94,7 +93,7 @@ def read_source(run: str | Path, graph: str | Path | Graph | None = None, data_r
             notes.append(
                 f"{unseen:,} of {audited.num_edges:,} edges are not in the run: scored without a keep probability"
             )
-    return Source(audited, model, trust, notes, keep_counts=config.sparsifier.name != "evidence")
+    return Subject(audited, model, trust, notes, keep_counts=config.sparsifier.name != "evidence")
 
 
 def in_memory(graph: Graph) -> Graph:
@@ -107,20 +106,22 @@ def in_memory(graph: Graph) -> Graph:
     return graph.in_memory()
 
 
-def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, where: str | Path) -> Source:
+def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, where: str | Path) -> Subject:
     if graph is None:
         raise GsscError(
             f"{folder} is a saved classifier, which does not keep its table: "
             "give the graph of the table with --graph FILE.npz"
         )
     _check(graph, model, where)
-    return Source(graph, model, None, ["a saved classifier keeps no keep probabilities: edges are scored without them"])
+    return Subject(
+        graph, model, None, ["a saved classifier keeps no keep probabilities: edges are scored without them"]
+    )
 
 
 def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:
     """Return whether a graph's nodes are those of the run, number for number, going by their features."""
     try:
-        own = in_memory(load_graph(data, data_root))
+        own = in_memory(named_graph(data, data_root))
     except (GsscError, OSError):
         return False
     if own.features.shape != graph.features.shape or sp.issparse(own.features) != sp.issparse(graph.features):
@@ -138,10 +139,9 @@ def _check(graph: Graph, model: DeployedModel, where: str | Path) -> None:
         )
     if model.feature_names and graph.feature_names and list(graph.feature_names) != model.feature_names:
         raise GsscError(f"{where} has other feature names than the model was trained on: give it the same columns")
-    if graph.is_multilabel != (model.task == "multilabel") and (graph.is_multilabel or (graph.labels >= 0).any()):
+    if graph.task.name != model.task and not (graph.task.has_classes and (graph.labels < 0).all()):
         raise GsscError(f"{where} and the model differ in kind: one has classes, the other binary targets")
-    known = graph.class_names or tuple(map(str, range(graph.num_classes)))
-    strange = [name for name in known if name not in model.class_names]
+    strange = [name for name in graph.output_names if name not in model.class_names]
     if strange:
         raise GsscError(f"{where} has a class {strange[0]!r} that the model does not have: name classes as in the run")
 

@@ -1,0 +1,58 @@
+"""The graph of a run: loaded by the settings that name it, and its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from gssc.config import DataSettings
+from gssc.data import load_dataset
+from gssc.data.disk import check_digests, is_disk_graph, recorded_digest
+from gssc.data.splits import labelled_nodes, make_split
+from gssc.errors import GsscError
+from gssc.graph import Graph
+
+
+def named_graph(data: DataSettings, data_root: str | None = None) -> Graph:
+    """Return the graph that the settings name."""
+    if (data.dataset is None) == (data.graph is None):
+        raise GsscError("name a dataset, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
+    if data.graph is not None:
+        if is_disk_graph(data.graph):  # a flipped bit in a file that is not read whole would go unnoticed
+            check_digests(data.graph)
+        graph = Graph.load(data.graph)
+        if data.split is not None:
+            if len(graph.train) or len(graph.val) or len(graph.test):
+                raise GsscError(
+                    f"data.split is {data.split!r}, but {data.graph} brings its own split; leave one of them out"
+                )
+            (train, val, test), name = make_split(data.split, graph.labels, data.split_seed)
+            graph = graph.with_(train=train, val=val, test=test, split=name)
+        elif not len(graph.train):
+            if not len(labelled_nodes(graph.labels)):
+                raise GsscError(f"{data.graph} has no labels: name their column when you import it (--label COLUMN)")
+            raise GsscError(f"{data.graph} has no training nodes: give it a train_mask, or --split ratio:60/20/20")
+        graph = graph.with_(setting=data.setting) if data.setting else graph
+    else:
+        graph = load_dataset(
+            str(data.dataset),
+            split=data.split,
+            seed=data.split_seed,
+            setting=data.setting or "transductive",
+            data_root=data_root,
+        )
+    return graph.with_(require_all_classes=True) if data.require_all_classes else graph
+
+
+def fingerprint(graph: Graph) -> str:
+    """Return a digest of everything training can see of a graph."""
+    digest = hashlib.sha256()
+    features = graph.features
+    parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
+    for part in (*parts, graph.edges, graph.labels, graph.train, graph.val, graph.test):
+        digest.update(f"{part.shape}{part.dtype}".encode())
+        recorded = recorded_digest(part)  # of a file that is not read again
+        digest.update(np.ascontiguousarray(part).data if recorded is None else recorded.encode())
+    digest.update(graph.setting.encode())
+    return digest.hexdigest()

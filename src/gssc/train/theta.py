@@ -1,0 +1,191 @@
+"""Theta: the classifier of Algorithm 1, its updates on pairs of feature rows and its predictions.
+
+Which pairs it is trained on is decided by a subclass: :mod:`gssc.train.bilevel` or :mod:`gssc.train.stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gssc.config import ContrastConfig, RunConfig
+from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
+from gssc.features import FeatureTable
+from gssc.graph import Graph
+from gssc.models.str_contrast import PairLogits, STRContrast
+from gssc.train import losses
+from gssc.train.batches import EdgeBatch, EdgeBatches
+from gssc.train.distributed import SharedModel, processes
+from gssc.train.optimize import AveragedModel, adam, descend
+from gssc.train.process import is_mixed, usable_device
+from gssc.train.training import Diverged, Training, deployed_mlp, training_labels
+
+CENTER_NODES = 4096  # most nodes used in the step on class centres, to limit its cost
+
+
+class PairTraining(Training):
+    """Training of the classifier STR-Contrast on pairs of rows.
+
+    Several processes share the pairs of a batch and the nodes to predict, see :mod:`gssc.train.distributed`.
+
+    Attributes:
+        settings: settings of pair training.
+        table: feature rows of the nodes visible in training.
+        labels: their labels, -1 or NaN where unknown.
+        model, averaged, optimizer: the classifier, the running average of its weights, and what updates it.
+        class_weight: weight of each class, [C], in addition to the weights of the objective.
+        center_nodes: most nodes used in the step on class centres.
+    """
+
+    config_class: ClassVar[type[RunConfig]] = ContrastConfig
+    several_processes = True
+    settings: ContrastConfig
+    class_weight: Tensor | None = None
+    center_nodes: int = CENTER_NODES
+
+    # Construction -----------------------------------------------------------------------------------------------
+
+    def _choose_device(self, plain: bool = False) -> None:
+        """Set where and how to compute; ``plain`` uses ordinary torch operations, as on devices other than a CPU."""
+        self.device = usable_device(self.settings.train.device)
+        self.mixed = is_mixed(self.settings.train.mixed_precision, self.device)
+        self.plain = plain or self.mixed or self.device.type != "cpu"
+
+    def _share_work(self) -> None:
+        """Set the processes that share this training, and check the batch size."""
+        self.processes, size = processes(), self.settings.train.batch_size
+        self.own_rng = self.processes.own_rng(self.rng)  # for what differs between processes: dropout
+        least = 2 * self.processes.count
+        if size < least > 2:
+            raise GsscError(f"train.batch_size is {size}: {self.processes.count} processes need at least {least}")
+
+    def _build_classifier(self, seen: Graph) -> None:
+        """Build the classifier and its batches for the nodes visible in training; draws from torch's generator."""
+        config = self.settings
+        self.table = FeatureTable(seen.features, config.train.normalize, self.device if self.plain else None)
+        self.scaling = self.table.scaling
+        self.labels = training_labels(seen)
+        size, negatives, most = config.train.batch_size, config.objective.negatives, config.train.max_batches
+        self.batches = EdgeBatches(self.table, self.labels, size, negatives, most, self.processes)
+        model = STRContrast(seen.num_features, seen.num_classes, config.model, self.own_rng, self.plain)
+        self.model = model.to(self.device)
+        self.shared = SharedModel(self.model, self.processes)
+        self.averaged = AveragedModel(self.model, config.train.average)
+        self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
+
+    # Updates ----------------------------------------------------------------------------------------------------
+
+    def descend_on(
+        self,
+        batches: Iterable[EdgeBatch],
+        class_weight: Tensor | None,
+        after: Callable[[Any, PairLogits, Tensor], None] = lambda batch, out, smoothness: None,
+    ) -> dict[str, float]:
+        """Take one step of the classifier per batch (Eq. 13 and 17) and return mean losses.
+
+        Args:
+            batches: training batches.
+            class_weight: weight of each class, [C].
+            after: called after each step with the batch, its logits and its l_ij, [B].
+        """
+        objective, class_weight = self.settings.objective, self._on_device(class_weight)
+        total, count = np.zeros(2), 0
+        self.model.train()
+        self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
+        for batch in batches:
+            out = self._call("compare", batch).float()
+            smoothness = losses.pair_smoothness(
+                self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight, objective.bounded
+            )
+            classification = losses.classification(self.task, out.endpoints, out.mixed, batch.labels, class_weight)
+            of_pairs, of_labels = self._scales(batch, class_weight)
+            smooth, classified = of_pairs * smoothness.mean(), of_labels * classification
+            if batch.soft is not None:
+                classified = classified + of_pairs * losses.taught(self.task, out.endpoints, out.mixed, batch.soft)
+            descend(objective.smoothness_weight * smooth + classified, self.optimizer)
+            self.averaged.follow()
+            after(batch, out, smoothness.detach())
+            total += self._finite(count, smooth.item(), classified.item())
+            count += 1
+        self.processes.average_statistics(self.model, self.averaged.model)
+        means = self.processes.mean(total / max(count, 1)).tolist()
+        return dict(zip(("smoothness_loss", "classification_loss"), means, strict=True))
+
+    def update_centers(self) -> float:
+        """Take the extra step of the released program, which pulls labelled and predicted class centres together."""
+        weight, most = self.settings.objective.center_weight, self.center_nodes
+        if weight == 0 or not self.task.has_classes:
+            return 0.0
+        if self.table.shape[0] <= most:
+            rows, labels = self.table.all(), self.labels
+        else:
+            labelled = self.rng.permutation(np.flatnonzero(self.labels.numpy() >= 0))[: most // 2]
+            drawn = self.rng.integers(0, self.table.shape[0], most - len(labelled))
+            nodes = np.union1d(labelled, drawn)
+            rows, labels = self.table.rows(nodes), self.labels[torch.from_numpy(nodes)]
+        if len(labels) < 2:
+            return 0.0
+        loss = weight * losses.class_centers(self._call("forward", rows).float(), labels.to(self.device))
+        descend(loss, self.optimizer)
+        self.processes.average_statistics(self.model)
+        return loss.item()
+
+    def descend_towards(self, soft_labels: Tensor) -> float:
+        """Train one pass over the nodes visible in training towards soft labels [N, C]; return the mean loss."""
+        total, count = np.zeros(1), 0
+        self.model.train()
+        self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
+        for nodes in self.batches.node_epoch(self.rng):
+            logits = self._call("forward", self.table.rows(nodes)).float()
+            wanted = soft_labels[torch.from_numpy(nodes)].to(self.device)
+            loss = self.task.soft_loss(logits, wanted, self._on_device(self.class_weight))
+            loss = self.processes.scales(len(nodes))[0] * loss
+            descend(loss, self.optimizer)
+            self.averaged.follow()
+            total += self._finite(count, loss.item())
+            count += 1
+        self.processes.average_statistics(self.model, self.averaged.model)
+        return float(self.processes.mean(total / max(count, 1))[0])
+
+    def scale_learning_rate(self, factor: float) -> None:
+        """Set the classifier's learning rate to this share of its full value."""
+        self.optimizer.param_groups[0]["lr"] = factor * self.settings.train.lr
+
+    def _call(self, method: str, given: Any) -> Any:
+        """Return the result of a method of the model, in mixed precision if enabled."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed):
+            return self.shared(method, given)
+
+    def _scales(self, batch: EdgeBatch, class_weight: Tensor | None) -> list[float]:
+        """Return the factors for the means over this process's pairs and labels."""
+        if self.processes.count == 1:
+            return [1.0, 1.0]
+        return self.processes.scales(len(batch), self.task.loss_weight(batch.labels, class_weight))
+
+    def _finite(self, batch: int, *values: float) -> np.ndarray:
+        """Return the losses of a batch. Raises Diverged if one is not finite."""
+        if not np.isfinite(values).all():
+            raise Diverged(f"epoch {self.epoch}, batch {batch}", f"lower train.lr (now {self.settings.train.lr:g})")
+        return np.array(values)
+
+    def _on_device(self, weight: Tensor | None) -> Tensor | None:
+        return None if weight is None else weight.to(self.device)
+
+    # Prediction -------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def predict_rows(self, table: FeatureTable, part: slice | None = None) -> Tensor:
+        """Return y of all rows of a table, or of a part of them, computed by this process alone, [n, C]."""
+        model = self.averaged.model.eval()
+        return torch.cat([model(rows).cpu() for rows in table.blocks(part=part)])
+
+    def deployed(self) -> DeployedModel:
+        """Return the current model with batch norm folded in, ready to serve."""
+        return deployed_mlp(
+            self.graph, self.averaged.model.folded_layers(), self.settings.model.activation, self.scaling
+        )
