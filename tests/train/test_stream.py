@@ -240,7 +240,7 @@ def test_fit_streams_a_graph_on_disk(on_disk: Graph) -> None:
 
 # Memory --------------------------------------------------------------------------------------------------------------
 
-ROWS, WIDTH, ROOM = 80_000, 1024, 80_000_000
+ROWS, WIDTH, ROOM = 120_000, 1024, 120_000_000
 LIMITED = """
 import re, resource, sys
 import numpy as np, sklearn.linear_model, torch
