@@ -56,6 +56,6 @@ def test_the_review_list_has_what_is_doubted_and_why(findings: Findings, tmp_pat
         "0.75",
         "",
     )
-    assert edge["reason"] == "Predicted as y, z and x."
+    assert edge["reason"] == "The two ends are predicted as y, z and x."
     assert (label["node"], label["label"], label["suggested"]) == ("1", "y, z", "x")
     assert (duplicate["kind"], duplicate["node"], duplicate["other"]) == ("duplicate", "1", "3")

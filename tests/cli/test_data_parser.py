@@ -55,7 +55,7 @@ def test_import_passes_every_option(called: dict) -> None:
         "decimal": ",",
         "split": "per-class:20",
         "setting": "transductive",
-        "name": None,
+        "name": "g",
         "seed": 3,
     }
 

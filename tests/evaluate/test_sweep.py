@@ -155,7 +155,7 @@ def test_a_killed_sweep_continues(tmp_path):
     command += ["--max-epochs", "20", "--store", str(tmp_path / "r.sqlite"), "--jobs", "1"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     store = Store(tmp_path / "r.sqlite")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while len(store.runs()) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)

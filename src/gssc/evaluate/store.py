@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -82,8 +83,7 @@ class Store:
             connection.close()
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        # A log of changes beside the file lets readers and a writer work at once; FULL survives a power cut.
-        connection.execute("PRAGMA journal_mode = WAL")
+        self._keep_log(connection)
         columns = ", ".join(f"{name} {kind}" for name, kind in {**COLUMNS, DIGEST: "TEXT"}.items())
         connection.execute(f"CREATE TABLE IF NOT EXISTS runs ({columns})")
         connection.execute(f"CREATE TABLE IF NOT EXISTS claims ({CLAIMS})")
@@ -94,6 +94,22 @@ class Store:
                 f"{self.path} is a results store of another version (no column {min(missing)}); use a new file"
             )
         self._ready = True
+
+    @staticmethod
+    def _keep_log(connection: sqlite3.Connection) -> None:
+        """Keep a log of changes beside the file, so that readers and a writer work at once; FULL survives a power cut.
+
+        SQLite does not wait for another process that makes the same switch in a new file, so this does.
+        """
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     @staticmethod
     def _upgrade(connection: sqlite3.Connection) -> None:
