@@ -132,3 +132,21 @@ def test_json_has_no_nan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "x.json", float("nan"))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_log_that_finds_no_room_names_its_file(tmp_path):
+    code = """
+import resource, signal, sys
+from pathlib import Path
+from gssc.run_folder import EpochLog
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+log = EpochLog(Path(sys.argv[1]))
+for epoch in range(100):
+    log.append({"epoch": epoch, "phase": "student"})
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert "cannot write" in last
+    assert "metrics.jsonl" in last
+    assert "make room on the disk" in last

@@ -45,18 +45,28 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
     try:
-        yield temporary
-        sync(temporary)
+        with room_for(path):
+            yield temporary
+            sync(temporary)
         try:
             temporary.replace(path)
         except OSError as error:
             raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
-    except BaseException as error:
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in NO_ROOM:
-            raise GsscError(f"cannot write {path}: {error.strerror}; make room on the disk and try again") from error
         raise
     sync(path.parent)
+
+
+@contextmanager
+def room_for(path: Path) -> Iterator[None]:
+    """Raise errors of a full disk or quota while ``path`` is written as a GsscError that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise GsscError(f"cannot write {path}: {error.strerror}; make room on the disk and try again") from error
+        raise
 
 
 def keep_others_out(folder: Path) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gssc.deploy.export.folder import exports_in
 from gssc.errors import GsscError
-from gssc.files import atomic_write, json_number
+from gssc.files import atomic_write, json_number, room_for
 from gssc.settings import read_settings
 
 CONFIG, LOG, CHECKPOINT = "config.yaml", "metrics.jsonl", "checkpoint.safetensors"
@@ -72,7 +72,7 @@ class EpochLog:
         values = {
             name: json_number(value, None) if isinstance(value, float) else value for name, value in record.items()
         }
-        with self.path.open("a", encoding="utf-8") as file:
+        with room_for(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
 
     def cut(self, count: int) -> None:
