@@ -13,7 +13,7 @@ from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.molecules import load_molecules, read_molecules
 from gssc.molecules.featurize import cache_path, featurize
-from gssc.molecules.fields import ATOM_FIELDS, ATOM_WIDTH, field_names
+from gssc.molecules.fields import ATOM_FIELDS
 from gssc.molecules.load import properties
 from gssc.molecules.smiles import InvalidSmiles, read_molecule
 from gssc.molecules.splits import scaffold_split, split_molecules
@@ -44,7 +44,6 @@ def test_fields_of_pyridine_by_hand() -> None:
     }
     assert pyridine.bonds.shape == (2, 6)
     assert pyridine.bond_fields.tolist() == [[3, 0, 1]] * 6  # aromatic, no stereo, conjugated
-    assert len(field_names()) == ATOM_WIDTH
 
 
 def test_a_salt_is_one_molecule_of_several_parts_and_one_atom_is_enough() -> None:

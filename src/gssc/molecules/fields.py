@@ -71,8 +71,3 @@ BOND_FIELDS = (
 ATOM_OFFSETS = np.cumsum([0, *(entry.width for entry in ATOM_FIELDS)])
 ATOM_WIDTH = int(ATOM_OFFSETS[-1])
 BOND_WIDTHS = tuple(entry.width for entry in BOND_FIELDS)
-
-
-def field_names() -> tuple[str, ...]:
-    """Return the name of each one-hot column of an atom row."""
-    return tuple(f"{entry.name}={value}" for entry in ATOM_FIELDS for value in (*entry.values, "other"))

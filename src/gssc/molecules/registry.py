@@ -82,7 +82,6 @@ MODELS = {
         "pretrain.graph_mvp", "GraphMVPTraining", "matches a molecule's graph and its conformer", "arXiv:2110.07728"
     ),
 }
-PRETRAINED = ("gpt_gnn", "graph_cl", "graph_log", "g_motif", "graph_mae", "sim_grace", "graph_mvp")
 
 
 def molecule_model(name: str) -> MoleculeModel:

@@ -27,10 +27,11 @@ import yaml
 
 from gssc.deploy.tables import safe_cell
 from gssc.errors import GsscError
-from gssc.files import atomic_write, keep_others_out, write_json
+from gssc.files import atomic_write, json_number, keep_others_out, write_json
 from gssc.molecules.molecule_set import MoleculeSet, Skipped
 from gssc.molecules.objective import average_precision
 from gssc.molecules.registry import molecule_model
+from gssc.run_folder import EpochLog
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.training import Epoch
 from gssc.versions import versions
@@ -78,6 +79,7 @@ class MoleculeRun:
             raise GsscError(f"cannot resume {self.folder} with other settings or data; drop them or use --overwrite")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = keep_others_out(self.folder)
+        self.log = EpochLog(self.folder)
         self.training = entry.training_class()(molecules, self.settings)
         self.resumed = there and resume
         if self.resumed:
@@ -109,25 +111,20 @@ class MoleculeRun:
             (self.folder / name).unlink(missing_ok=True)
         with atomic_write(self.folder / "config.yaml") as temporary:
             temporary.write_text(yaml.safe_dump(self.config, sort_keys=False), encoding="utf-8")
-        self._log([])
+        self.log.clear()
 
     def _take_up(self) -> None:
         checkpoint = self.folder / "checkpoint.safetensors"
         if self.finished:
             return
         if not checkpoint.exists():  # stopped before the first one: training starts again
-            self._log([])
+            self.log.clear()
             return
         state = load_checkpoint(checkpoint)
         if state["data"] != self.data_digest:
             raise GsscError(f"cannot resume {self.folder}: the molecules are not those the run was started with")
         self.training.load_state_dict(state["training"])
-        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        self._log(lines[: self.training.epoch])
-
-    def _log(self, lines: list[str]) -> None:
-        with atomic_write(self.folder / "metrics.jsonl") as temporary:
-            temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        self.log.cut(self.training.epoch)
 
     def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
         """Train to the end and return the content of metrics.json."""
@@ -144,8 +141,7 @@ class MoleculeRun:
     def _train(self, on_epoch: Callable[[Epoch], None] | None) -> dict[str, Any]:
         saved_at = time.monotonic()
         for record in self.training.epochs():
-            with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps({name: plain(value) for name, value in asdict(record).items()}) + "\n")
+            self.log.append(asdict(record))
             if on_epoch:
                 on_epoch(record)
             if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
@@ -167,9 +163,9 @@ class MoleculeRun:
             "split": molecules.split,
             "seed": self.settings.train.seed,
             "metric": molecules.task.metric,
-            "val_score": plain(outcome.val_score),
-            "test_score": plain(outcome.test_score),
-            "test_average_precision": plain(precision),
+            "val_score": json_number(outcome.val_score),
+            "test_score": json_number(outcome.test_score),
+            "test_average_precision": json_number(precision),
             "seconds": round(outcome.seconds, 3),
             "epochs": outcome.epochs,
             "best_epoch": outcome.kept.epoch,
@@ -187,9 +183,7 @@ class MoleculeRun:
             np.savez_compressed(temporary, allow_pickle=False, row=molecules.rows, scores=outcome.scores)
         with atomic_write(self.folder / "skipped.csv") as temporary, temporary.open("w", newline="") as file:
             csv.writer(file).writerows([("row", "smiles", "reason"), *map(_skipped, molecules.skipped)])
-        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        records = [json.loads(line) for line in lines]
-        self._log([json.dumps({**record, "best": record["epoch"] == outcome.kept.epoch}) for record in records])
+        self.log.mark_best(outcome.kept.epoch)
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
@@ -197,10 +191,3 @@ class MoleculeRun:
 
 def _skipped(entry: Skipped) -> tuple[int, str, str]:
     return entry.row, safe_cell(entry.smiles), safe_cell(entry.reason)
-
-
-def plain(value: Any) -> Any:
-    """Return a value that JSON can represent: NaN and infinity are replaced."""
-    if isinstance(value, float):
-        return round(value, 6) if math.isfinite(value) else None
-    return value

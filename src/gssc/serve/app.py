@@ -156,8 +156,13 @@ def create_app(
 
 
 def html_page(name: str) -> Any:
-    """Serves one HTML file, whose own script and style are all a browser may run and which may talk to us only."""
+    """Serves one HTML file, whose own script and style are all a browser may run and which may talk to us only.
+
+    ``/* shared.css */`` and ``/* shared.js */`` in it are replaced by the content of these files.
+    """
     text = (files("gssc.serve") / name).read_text(encoding="utf-8")
+    for shared in ("shared.css", "shared.js"):
+        text = text.replace(f"/* {shared} */\n", (files("gssc.serve") / shared).read_text(encoding="utf-8"))
     digests = {
         tag: " ".join(
             f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -83,22 +85,13 @@ def export_run(run: str | Path, format: str, out: str | Path | None = None, over
     check_free(out, overwrite)
     place = FORMATS[format]
     module = import_module(place) if place else None
-    temporary = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
-    try:
-        temporary.mkdir(parents=True)
-    except OSError as error:
-        raise GsscError(f"cannot write {out}: {error.strerror}") from None
     export = Export(out, [])
-    try:
+    with temporary_folder(out) as temporary:
         if module:
             module.write(run_model, temporary)
             outputs = module.outputs(temporary, rows_to_compare(run_model.model))
             export = Export(out, [], *compare(run_model.model, *outputs))
         write_card(run_model, temporary, f"{module.USE}\n{export.checked}" if module else "")
-        put(temporary, out)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return export._replace(files=sorted(out.iterdir()))
 
 
@@ -128,6 +121,22 @@ def check_free(out: Path, overwrite: bool) -> None:
         raise GsscError(f"cannot replace {out}: {foreign[0]} in it is not from an export; choose another with --out")
     if names and CARD not in names:
         raise GsscError(f"cannot replace {out}: it has no {CARD}, so it is no export; choose another with --out")
+
+
+@contextmanager
+def temporary_folder(out: Path) -> Iterator[Path]:
+    """Yield a new folder beside ``out`` to write to; it is put in place at the end, or removed after an error."""
+    temporary = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
+    try:
+        temporary.mkdir(parents=True)
+    except OSError as error:
+        raise GsscError(f"cannot write {out}: {error.strerror}") from None
+    try:
+        yield temporary
+        put(temporary, out)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
 
 
 def put(temporary: Path, out: Path) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from pathlib import Path
 
 import numpy as np
 
 from gssc.deploy.export.card import CARD
-from gssc.deploy.export.folder import TOLERANCE, Export, check_free, export_folder, put
+from gssc.deploy.export.folder import TOLERANCE, Export, check_free, export_folder, temporary_folder
 from gssc.errors import GsscError
 from gssc.molecules.deployed import DeployedMolecules
 from gssc.molecules.export.card import molecule_card
@@ -42,18 +40,9 @@ def export_molecules(run: str | Path, format: str, out: str | Path | None = None
     out = export_folder(run, format) if out is None else Path(out)
     model = DeployedMolecules.load(run)
     check_free(out, overwrite)
-    temporary = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
-    try:
-        temporary.mkdir(parents=True)
-    except OSError as error:
-        raise GsscError(f"cannot write {out}: {error.strerror}") from None
-    try:
+    with temporary_folder(out) as temporary:
         use = write(model, format, temporary)
         (temporary / CARD).write_text(molecule_card(run, model, use), encoding="utf-8")
-        put(temporary, out)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return Export(out, sorted(out.iterdir()))
 
 

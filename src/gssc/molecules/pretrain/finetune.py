@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -65,47 +64,44 @@ class PretrainedTraining(GCNTraining):
     """Fine-tunes a GCN pre-trained by a pretext task."""
 
     pretext: ClassVar[type[Pretext]]
-    pretrain_seconds = 0.0
 
     def build(self) -> None:
         config = self.config
         pool = pretraining_pool(self.molecules, config.pool, config.pool_size)
         encoder = GraphEncoder("gcn", config.width, config.layers, config.dropout)
         with torch.random.fork_rng(devices=[]):
-            self.pretrain_seconds = pretrained(self.pretext, encoder, pool, config)
+            pretrained(self.pretext, encoder, pool, config)
         self.model = GraphClassifier(encoder, self.molecules.num_targets)
 
 
-def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet, config: PretrainSettings) -> float:
-    """Pre-train an encoder in place, starting from the cache if possible, and return the total seconds."""
+def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet, config: PretrainSettings) -> None:
+    """Pre-train an encoder in place, starting from the cache if possible."""
     path = checkpoint_path(pretext, pool, config)
     state = load_checkpoint(path) if path.exists() else None
     if state and state["epoch"] >= config.pretrain_epochs:  # without computing what the task needs for training
         saved = ((name.partition("."), value) for name, value in state["task"].items())
         encoder.load_state_dict({name: value for (part, _, name), value in saved if part == "encoder"})
-        return float(state["seconds"])
+        return
     torch.manual_seed(0)
     task = pretext(GraphEncoder("gcn", config.width, config.layers, config.dropout), pool)
     optimizer = torch.optim.Adam(task.parameters(), lr=config.pretrain_lr, fused=True)
     rng = np.random.Generator(np.random.SFC64(0))
-    epoch, seconds = 0, 0.0
+    epoch = 0
     if state:
         task.load_state_dict(state["task"])
         optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["torch"])
         restore_rng(rng, state["rng"])
-        epoch, seconds = state["epoch"], state["seconds"]
+        epoch = state["epoch"]
     index = task.usable(np.arange(len(pool)))
     while epoch < config.pretrain_epochs:
-        started = time.perf_counter()
         one_pass(task, optimizer, pool, index, config.pretrain_batch, rng)
-        epoch, seconds = epoch + 1, seconds + time.perf_counter() - started
+        epoch += 1
         path.parent.mkdir(parents=True, exist_ok=True)
         random = {"torch": torch.get_rng_state(), "rng": rng_state(rng)}
         parts = {"task": task.state_dict(), "optimizer": optimizer.state_dict(), **random}
-        save_checkpoint(path, {**parts, "epoch": epoch, "seconds": seconds})
+        save_checkpoint(path, {**parts, "epoch": epoch})
     encoder.load_state_dict(task.encoder.state_dict())
-    return float(seconds)
 
 
 def one_pass(
