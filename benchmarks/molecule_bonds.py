@@ -20,7 +20,7 @@ def main() -> None:
     """Train with the default settings and print one row per kind of bond with more than 300 of them."""
     torch.set_num_threads(1)
     molecules = load_molecules("bbbp")
-    entry = molecule_model("gssc")
+    entry = molecule_model("gssc_atoms")
     training = entry.training_class()(molecules, entry.settings())
     epochs = list(training.epochs())
     alternating = [record for record in epochs if record.phase == "alternate"] or epochs

@@ -22,6 +22,7 @@ SETS = ("bbbp", "tox21", "muv", "hiv")
 # Rows of Table 3 and the corresponding models here.
 BESIDE = {
     "gssc": "GSSC (ours)",
+    "gssc_atoms": "GSSC (ours)",
     "gpt_gnn": "GPT-GNN",
     "graph_cl": "GraphCL",
     "graph_log": "GraphLoG",

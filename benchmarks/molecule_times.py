@@ -20,7 +20,7 @@ from gssc.molecules.models.fingerprint_forest import fitted_forest
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.registry import molecule_model
 
-MODELS = ("gssc", "gssc_environments", "gcn", "gin", "fingerprint_mlp")
+MODELS = ("gssc", "gssc_atoms", "gssc_environments", "gcn", "gin", "fingerprint_mlp")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ pytest.importorskip("torch_geometric")
 pytest.importorskip("sklearn")
 
 from gssc.errors import GsscError
-from gssc.molecules.atom_rows import AtomRows, RowFormat
+from gssc.molecules.atom_rows import AtomRows, RowFormat, drop_environments
 from gssc.molecules.batches import collate
 from gssc.molecules.environments import environments
 from gssc.molecules.featurize import featurize
+from gssc.molecules.fields import ATOM_WIDTH
 from gssc.molecules.load import properties
 from gssc.molecules.models.encoder import GraphEncoder, GraphTensors
 from gssc.molecules.molecule_set import MoleculeSet
@@ -100,13 +102,23 @@ def test_an_interrupted_training_ends_with_the_same_scores(name: str, molecules:
 
 def test_gssc_learns_what_atoms_tell_and_needs_no_bond_to_predict(molecules: MoleculeSet) -> None:
     first = molecules.with_(targets=molecules.targets[:, :1], target_names=("nitrogen",))
-    made = trained("gssc", first, epochs=12)
+    made = trained("gssc_atoms", first, epochs=12)
     assert made.kept().test_score > 0.9
-    before = made.predict(molecules.test)
-    made.molecules = first.with_(
-        bonds=np.empty((2, 0), np.int64), bond_fields=molecules.bond_fields[:0], bond_starts=np.zeros(61, np.int64)
-    )
-    np.testing.assert_array_equal(made.predict(molecules.test), before)
+    deployed = made.deployed_molecules()
+    np.testing.assert_array_equal(deployed.predict(without_bonds(first)), deployed.predict(first))
+
+
+def without_bonds(molecules: MoleculeSet) -> MoleculeSet:
+    """Return the atoms of a set without a bond between them."""
+    starts = np.zeros_like(molecules.bond_starts)
+    return molecules.with_(bonds=molecules.bonds[:, :0], bond_fields=molecules.bond_fields[:0], bond_starts=starts)
+
+
+def test_the_first_member_gets_atoms_alone_and_the_second_environments(molecules: MoleculeSet) -> None:
+    deployed = trained("gssc", molecules).deployed_molecules()
+    for member, same in zip(deployed.members, (True, False), strict=True):
+        alone = replace(deployed, members=[member])
+        assert np.allclose(alone.predict(without_bonds(molecules)), alone.predict(molecules), atol=1e-5) == same
 
 
 def test_keep_probabilities_move_and_the_ablation_keeps_every_bond(molecules: MoleculeSet) -> None:
@@ -132,6 +144,16 @@ def test_members_have_weights_of_their_own_and_their_mean_predicts(molecules: Mo
     first, second = made.member_logits(made.averaged.model, batch).detach()
     assert not torch.allclose(first, second)
     np.testing.assert_allclose(made.predict(molecules.test), ((first + second) / 2).numpy(), atol=1e-5)
+
+
+def test_dropped_environments_are_zero_and_the_fields_stay() -> None:
+    rows = AtomRows(small_set(), RowFormat(radius=2)).matrix
+    matrix = rows.copy()
+    drop_environments(matrix, 2, 0.75, np.random.default_rng(0))
+    fields, hashed = matrix[:, :ATOM_WIDTH], matrix[:, ATOM_WIDTH:].data
+    assert (fields != rows[:, :ATOM_WIDTH]).nnz == 0
+    assert set(hashed) == {0, 4}
+    assert 0.6 < (hashed == 0).mean() < 0.9
 
 
 def test_equal_bonds_are_trusted_equally(molecules: MoleculeSet) -> None:

@@ -32,21 +32,28 @@ class MoleculeModel(NamedTuple):
 
 MODELS = {
     "gssc": MoleculeModel(
-        "models.gssc", "GSSCTraining", "an MLP on single atoms, trained on pairs of bonded ones", "GSSC, Sec. III"
+        "models.gssc", "GSSCTraining", "the mean of gssc_atoms and gssc_environments, trained together", "this project"
+    ),
+    "gssc_atoms": MoleculeModel(
+        "models.gssc",
+        "GSSCTraining",
+        "an MLP on single atoms, trained on pairs of bonded ones",
+        "GSSC, Sec. III",
+        (("members", 1), ("radius", 0)),
     ),
     "gssc_mean": MoleculeModel(
         "models.gssc",
         "GSSCTraining",
         "the same with the mean of atom embeddings alone, as in the text",
         "GSSC, Sec. III",
-        (("pooling", "mean"),),
+        (("members", 1), ("radius", 0), ("pooling", "mean")),
     ),
     "gssc_environments": MoleculeModel(
         "models.gssc",
         "GSSCTraining",
         "the same with hashed environments of two bonds in each atom's row",
         "this project",
-        (("radius", 2),),
+        (("members", 1), ("atoms_alone", 0)),
     ),
     "gssc_taught": MoleculeModel(
         "models.taught",

@@ -6,13 +6,16 @@ Atoms have no labels, so head f outputs an embedding of K numbers instead of cla
 atom's pseudo-label: the K entries are soft clusters, pulled together along bonds and pushed apart by negatives. The
 homophily objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends are in the same cluster.
 
+Two networks are trained together by default: one gets single atoms, as in the text, and one gets hashed circular
+environments in each atom's row as well. They make different errors, and their mean is better than either.
+
 The keep probability of a bond depends only on its two atom rows, so it is computed once per pair of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -21,9 +24,10 @@ from torch import Tensor, nn
 
 from gssc.features import SparseRows
 from gssc.models.str_contrast import STRContrast, STRContrastSettings
-from gssc.molecules.atom_rows import AtomRows, RowFormat
+from gssc.molecules.atom_rows import AtomRows, RowFormat, drop_environments
 from gssc.molecules.batches import MoleculeBatch
 from gssc.molecules.deployed import DeployedMolecules, Layers
+from gssc.molecules.fields import ATOM_WIDTH
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
 from gssc.sparsify.relaxed import sample_edges
 from gssc.sparsify.str_sparse import STRSparse, STRSparseSettings
@@ -44,9 +48,12 @@ class Settings:
         readout: ``linear`` (text) or ``mlp``, see :class:`Readout`.
         use_size: whether the readout gets the logarithm of the number of atoms, which a mean loses.
         pooling: ``mean`` of the atoms' embeddings (text), or ``mean_and_sum``, which also depends on their number.
-        members: number of separate networks trained on the same batches; the prediction is their mean.
-        radius: adds hashed circular environments up to this radius to the atom rows; 0 adds none.
+        members: number of separate networks trained on the same batches; the prediction is the mean of their logits.
+        atoms_alone: number of members that get the fields of single atoms only, as in the text.
+        radius: the other members also get hashed circular environments of the atoms up to this radius; 0 for none.
         columns: hashed columns per radius.
+        environment_dropout: share of an atom's environments hidden when binary targets are learned, see
+            :func:`~gssc.molecules.atom_rows.drop_environments`; none are hidden when measured targets are.
         smoothness_weight: weight of L_smooth relative to L_graph.
         negative_weight: weight of the negative term within L_smooth.
         pairs: bonds per batch in L_smooth, redrawn each time.
@@ -63,9 +70,11 @@ class Settings:
     readout: Literal["linear", "mlp"] = "mlp"
     use_size: bool = True
     pooling: Literal["mean", "mean_and_sum"] = "mean_and_sum"
-    members: int = 1
-    radius: int = 0
+    members: int = 2
+    atoms_alone: int = 1
+    radius: int = 2
     columns: int = 1024
+    environment_dropout: float = 0.7
     smoothness_weight: float = 0.1
     negative_weight: float = 1.0
     pairs: int = 64
@@ -115,9 +124,18 @@ class AtomClassifier(nn.Module):
     def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
         super().__init__()
         config = STRContrastSettings(hidden=settings.hidden, layers=settings.layers, dropout=settings.dropout)
+        self.inputs = inputs
         self.atoms = STRContrast(inputs, settings.embedding, config, rng)
         self.use_size, self.use_sum = settings.use_size, settings.pooling == "mean_and_sum"
         self.readout = Readout(settings.embedding * (1 + self.use_sum) + settings.use_size, outputs, settings)
+
+    def embed(self, rows: SparseRows) -> Tensor:
+        """Return the embeddings of atom rows, [n, K]."""
+        return cast(Tensor, self.atoms(self.own_columns(rows)))
+
+    def own_columns(self, rows: SparseRows) -> SparseRows:
+        """Return the leading columns of atom rows, as many as this network has inputs."""
+        return SparseRows(rows.matrix[:, : self.inputs]) if self.inputs < rows.shape[1] else rows
 
     def logits(self, atom_embeddings: Tensor, batch: MoleculeBatch) -> Tensor:
         """Return the logits of molecules from the embeddings of their atoms [n, K]."""
@@ -125,20 +143,26 @@ class AtomClassifier(nn.Module):
         parts = [mean, *([mean * sizes] if self.use_sum else []), *([sizes.log()] if self.use_size else [])]
         return cast(Tensor, self.readout(torch.cat(parts, dim=1)))
 
+    def atom_layers(self, columns: int) -> Layers:
+        """Return (weight, bias) pairs of the MLP on atom rows; columns that it does not use have weights of zero."""
+        (weight, bias), *rest = self.atoms.folded_layers()
+        return [(np.pad(weight, ((0, 0), (0, columns - self.inputs))), bias), *rest]
+
 
 class Committee(nn.Module):
-    """Several :class:`AtomClassifier` with separate weights."""
+    """Several :class:`AtomClassifier` with separate weights; the first ones get the fields of single atoms only."""
 
     def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
         super().__init__()
-        self.members = nn.ModuleList(AtomClassifier(inputs, outputs, settings, rng) for _ in range(settings.members))
+        widths = [ATOM_WIDTH if number < settings.atoms_alone else inputs for number in range(settings.members)]
+        self.members = nn.ModuleList(AtomClassifier(width, outputs, settings, rng) for width in widths)
 
     def __iter__(self) -> Iterator[AtomClassifier]:
         return iter(cast(list[AtomClassifier], self.members))
 
     def logits(self, rows: SparseRows, place: Tensor, batch: MoleculeBatch) -> Tensor:
         """Return the logits by each member, [members, B, T], from atom rows and the row of each atom of the batch."""
-        return torch.stack([each.logits(each.atoms(rows).index_select(0, place), batch) for each in self])
+        return torch.stack([each.logits(each.embed(rows).index_select(0, place), batch) for each in self])
 
 
 class GSSCTraining(MoleculeTraining):
@@ -178,11 +202,16 @@ class GSSCTraining(MoleculeTraining):
         """
         rows = self.rows.of_atom[batch.atoms]
         present, place = (rows, np.arange(len(rows))) if model.training else np.unique(rows, return_inverse=True)
-        return model.logits(SparseRows(self.rows.matrix[present]), torch.from_numpy(place.ravel()), batch)
+        matrix = self.rows.matrix[present]
+        if model.training and not self.objective.regression:
+            drop_environments(matrix, self.config.radius, self.config.environment_dropout, self.rng)
+        return model.logits(SparseRows(matrix), torch.from_numpy(place.ravel()), batch)
 
     def batch_loss(self, batch: MoleculeBatch) -> Tensor:
         wanted = self.wanted[torch.from_numpy(batch.index)]
         members = self.member_logits(self.model, batch)
+        if self.objective.regression:  # the error of one alone may be too large to average
+            members = members.mean(0, keepdim=True)
         loss = torch.stack([self.objective.loss(logits, wanted) for logits in members]).sum()
         if self.config.smoothness_weight > 0 and (pairs := self.drawn_pairs(batch)) is not None:
             loss = loss + self.config.smoothness_weight * self.smoothness(pairs)
@@ -212,7 +241,7 @@ class GSSCTraining(MoleculeTraining):
         """Return L_smooth of Eq. 9 to 11 on atom embeddings, summed over members."""
         total = torch.zeros(())
         for member in self.model:
-            out = member.atoms.compare(pairs)
+            out = member.atoms.compare(replace(pairs, rows=member.own_columns(cast(SparseRows, pairs.rows))))
             each = pair_smoothness(self.clusters, out.endpoints, out.mixed, out.negatives, self.config.negative_weight)
             total = total + each.mean()
         return total
@@ -227,7 +256,7 @@ class GSSCTraining(MoleculeTraining):
         was_training = model.training
         model.eval()
         rows, (first, second) = SparseRows(self.rows.matrix), self.row_pairs
-        labels = [member.atoms(rows).argmax(1) for member in model]
+        labels = [member.embed(rows).argmax(1) for member in model]
         model.train(was_training)
         return torch.stack([(label[first] == label[second]).float() for label in labels]).mean(0)
 
@@ -258,7 +287,7 @@ class GSSCTraining(MoleculeTraining):
         model, objective = cast(Committee, self.averaged.model), self.objective
         scaled = (objective.mean, objective.scale) if objective.regression else (None, None)
         return DeployedMolecules(
-            [(member.atoms.folded_layers(), member.readout.folded_layers()) for member in model],
+            [(member.atom_layers(self.rows.matrix.shape[1]), member.readout.folded_layers()) for member in model],
             self.molecules.target_names,
             RowFormat(self.config.radius, self.config.columns),
             self.config.use_size,
