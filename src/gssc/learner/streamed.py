@@ -6,7 +6,7 @@
    opinion as well as towards known labels, so that a few labels in a large graph are enough. The MLP sees feature rows
    alone and is what is deployed.
 
-The number of pairs follows from the settings, whatever the number of edges: five times ``teachers.pair_epochs`` epochs
+The number of pairs follows from the settings, whatever the number of edges: ten times ``teachers.pair_epochs`` epochs
 of ``teachers.pair_batches`` batches of 512 pairs. In memory, pairs train one teacher among several; here they train the
 deployed model.
 """
@@ -34,7 +34,7 @@ from gssc.trust.sketch import unit_rows
 
 MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
 MOST_NUMBERS = 1 << 22  # of the feature rows of these, so that wide rows do not take much memory
-EPOCHS_PER_EPOCH = 5  # of pairs, for each of teachers.pair_epochs
+EPOCHS_PER_EPOCH = 10  # of pairs, for each of teachers.pair_epochs
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
 Inputs = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to inputs [n, k]

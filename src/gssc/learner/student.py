@@ -21,6 +21,7 @@ from gssc.train.training import Diverged
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
 BATCH = 1024
+CLOSE = "close"  # kind of student that follows its teacher's opinion of every row as closely as it can
 LEAST_PASSES = 10  # over the rows, however many steps they take
 
 
@@ -110,13 +111,13 @@ def student_variants(model: GsscSettings, num_nodes: int, num_features: int) -> 
     if wide:
         return {
             "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
-            "close": replace(base, dropout=0.0, weight_decay=0.0),
+            CLOSE: replace(base, dropout=0.0, weight_decay=0.0),
         }
     base = replace(base, weight_decay=1e-4)
     return {
         "plain": replace(base, batch_norm=False, dropout=0.1),
         "batch norm": replace(base, dropout=0.2),
-        "close": replace(base, dropout=0.0, weight_decay=0.0),
+        CLOSE: replace(base, dropout=0.0, weight_decay=0.0),
     }
 
 
