@@ -30,7 +30,7 @@ from gssc.trust.edges import edge_trust, everything_kept, weighed
 
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
 MORE_STEPS = 4  # times as many for students of the round after one whose students were behind their teacher
-LEAST_GAIN = 0.01  # of the teacher's held-out loss, for another round to be worth its time
+LEAST_GAIN = 1.0  # log-likelihood of all held-out labels that a new teacher must gain to be worth another round
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
@@ -170,9 +170,11 @@ class LearnerTraining(Training):
         while self.round < self._rounds():
             if self.teacher is None:
                 self._choose_teacher()
-            while self.variant < len(self.kinds):
-                yield from self.train_student(self.kinds[self.variant])
+            for kind in self.kinds[self.variant :]:
+                yield from self.train_student(kind)
                 self.student, self.variant = None, self.variant + 1
+                if kind == CLOSE and self._is_behind():
+                    break  # then the others, which are regularised, would be further behind
             self._plan_next_round()
 
     def train_student(self, kind: str) -> Iterator[Step]:
@@ -212,24 +214,26 @@ class LearnerTraining(Training):
         that would not help.
         """
         assert self.teacher is not None
-        last = self.teacher.numpy()
         self.round, self.variant = self.round + 1, 0
         if self.round >= self._rounds():
             return
+        behind, last = self._is_behind(), self.jury.loss((self.teacher.numpy(),))
         self.pool.prune(self.config.teachers.best)
         self._choose_teacher()
-        if self._is_behind(last):
+        gain = len(self.jury.truth) * (last - self.jury.loss((self.teacher.numpy(),)))
+        if behind:
             self.kinds, self.effort = [CLOSE], self.effort * MORE_STEPS
-        elif self.jury.loss((self.teacher.numpy(),)) > (1 - LEAST_GAIN) * self.jury.loss((last,)):
+        elif gain < LEAST_GAIN:
             self.round = self._rounds()
         else:
-            self.kinds = list(dict.fromkeys([self.best_kind, CLOSE]))
+            self.kinds = list(dict.fromkeys([CLOSE, self.best_kind]))
 
-    def _is_behind(self, teacher: np.ndarray) -> bool:
+    def _is_behind(self) -> bool:
         """Return whether the kept student's score on seen rows is below its teacher's by more than a standard error."""
-        if self.unseen:
+        if self.unseen or self.jury.cross_validates:
             return False
-        score = self.jury.score((teacher,))
+        assert self.teacher is not None
+        score = self.jury.score((self.teacher.numpy(),))
         return score - self.best_score > self.jury.standard_error(score)
 
     def _decide_correction(self) -> None:
