@@ -60,7 +60,7 @@ def main() -> None:
 
 def latest(rows: Rows) -> Rows:
     """Return one row per model, set and seed: the last one, where a run was repeated with newer code."""
-    ordered = sorted(rows, key=lambda row: str(row["finished_at"]))
+    ordered = sorted(({**row, "model": model_name(row)} for row in rows), key=lambda row: str(row["finished_at"]))
     return list({(row["model"], row["dataset"], row["seed"]): row for row in ordered}.values())
 
 
@@ -94,6 +94,12 @@ def table(rows: Rows) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def model_name(row: dict[str, Any]) -> str:
+    """Return the model of a run; before ``gssc`` had a network with environments, it was what ``gssc_atoms`` is now."""
+    atoms_alone = row["model"] == "gssc" and "atoms_alone" not in json.loads(row["config"])
+    return "gssc_atoms" if atoms_alone else str(row["model"])
 
 
 def kept_epoch(row: dict[str, Any]) -> str:
