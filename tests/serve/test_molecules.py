@@ -59,6 +59,7 @@ def test_the_command_serves_molecules(
     assert client.get(f"/draw?smiles={quote('?')}").status == 422
     page = client.get("/")
     assert b"<textarea" in page.body
+    assert b"function ask(" in page.body  # of shared.js
     assert "script-src 'sha256-" in page.headers["content-security-policy"]
     assert client.get("/model").json == {
         "targets": ["oxygen"],
