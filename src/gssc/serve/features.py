@@ -11,7 +11,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows:
+class SparseRequest:
     """Rows given by their non-zero entries, row after row, and by how many each of them has."""
 
     data: np.ndarray
@@ -22,12 +22,12 @@ class SparseRows:
         return len(self.lengths)
 
 
-Features = np.ndarray | SparseRows
+Features = np.ndarray | SparseRequest
 
 
 def join(parts: Sequence[Any], width: int) -> Any:
     """Rows of several requests, all dense or all sparse, as one matrix."""
-    if not isinstance(parts[0], SparseRows):
+    if not isinstance(parts[0], SparseRequest):
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
     from scipy import sparse
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from pydantic_core import from_json
 
-from gssc.serve.features import Features, SparseRows
+from gssc.serve.features import Features, SparseRequest
 from gssc.serve.limits import Limits, Refused, too_many_rows
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -106,7 +106,7 @@ def _dense(rows: list[list[Any]], width: int, names: Sequence[str] | None) -> np
     return table.reshape(len(rows), width)
 
 
-def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> SparseRows:
+def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> SparseRequest:
     lengths = list(map(len, indices))
     if lengths != list(map(len, values)):
         _refuse_lengths(indices, values)
@@ -127,7 +127,7 @@ def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> Sp
         )
         bad = values[row][place]
         _refuse(f"row {row}, column {int(indices[row][place])} is {_shown(bad)}; {_wanted(bad)}")
-    return SparseRows(data, np.fromiter(flat, dtype=np.int32, count=len(flat)), lengths)
+    return SparseRequest(data, np.fromiter(flat, dtype=np.int32, count=len(flat)), lengths)
 
 
 def _refuse_lengths(indices: list[list[Any]], values: list[list[Any]]) -> NoReturn:
