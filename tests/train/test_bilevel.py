@@ -232,19 +232,19 @@ def test_without_a_sparsifier_it_is_never_touched():
 
 
 @pytest.mark.parametrize("mix_by", ["own_net", "vector", "random", "off"])
-@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
+@pytest.mark.parametrize("layer_order", ["norm_first", "activation_first"])
 @pytest.mark.parametrize("activation", ["leaky_relu", "relu"])
-def test_every_architecture_trains(activation: str, block: str, mix_by: str):
-    for head_blocks, mix_at in product(("separate", "shared"), ("first", "last")):
+def test_every_architecture_trains(activation: str, layer_order: str, mix_by: str):
+    for head_norms, mix_at in product(("separate", "shared"), ("first", "last")):
         config = settings(train__warmup_epochs=1, train__epochs=1, sparsifier__pretrain_epochs=1)
         config.model = replace(
             config.model,
             activation=activation,
-            block=block,
+            layer_order=layer_order,
             mix_by=mix_by,
-            head_blocks=head_blocks,
+            head_norms=head_norms,
             mix_at=mix_at,
-            layers=1 if block == "norm_first" and mix_by == "off" else 2,
+            layers=1 if layer_order == "norm_first" and mix_by == "off" else 2,
         )
         training = finished(HAND_MADE, config)
         assert finite(training), config.model
