@@ -69,9 +69,7 @@ class ObjectiveSettings:
         negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
             distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
             (released program), ``none`` (the ablation).
-        negative_weight: weight of the negative term.
-        bounded: compare class probabilities in the negative term, which bounds it; raw logits (Eq. 11 as written)
-            let the loss run to minus infinity.
+        negative_weight: weight of the negative term, which compares class probabilities.
         class_weights: ``endpoints`` weighs a class by labelled nodes / labelled edge endpoints; ``none`` is plain.
         center_weight: weight of the extra step per epoch that pulls, per class, the mean logits of labelled nodes
             and of nodes predicted as that class together; 0 leaves the step out (text).
@@ -80,7 +78,6 @@ class ObjectiveSettings:
     smoothness_weight: float = setting(1.0, low=0)
     negatives: Literal["in_batch", "degree", "uniform", "none"] = "in_batch"
     negative_weight: float = setting(1.0, low=0)
-    bounded: bool = True
     class_weights: Literal["endpoints", "none"] = "endpoints"
     center_weight: float = setting(1.0, low=0)
 
@@ -92,12 +89,10 @@ class ConsolidateSettings:
     Args:
         epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
             out, and then the best epoch by validation is kept (text, released program). With it, its last epoch is.
-        decay: of the running mean of predictions, per epoch.
         steps: rounds of averaging that mean over neighbours, in proportion to agreement.
     """
 
     epochs: int = setting(60, low=0)
-    decay: float = setting(0.97, low=0, high=0.9999)
     steps: int = setting(2, low=0)
 
 

@@ -38,8 +38,8 @@ class STRContrastSettings:
         mix_at: where the two ends of an edge are mixed (Eq. 8): ``first`` pre-activation (released program) or
             ``last`` hidden layer (text).
         mix_by: source of beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
-            shared vector on the mixed layer, separately for both directions of an edge), ``random`` (uniform), ``off``
-            (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
+            shared vector on the mixed layer, separately for both directions of an edge), ``off`` (beta = 1,
+            the ablation). The released program's net gives both directions of an edge the same beta.
         mix_hidden: width of the net of ``own_net``; 256 in the released program.
         mix_floor: s in beta' = s + (1 - s) beta; the larger s, the closer the mixed point is to the neighbour.
     """
@@ -53,7 +53,7 @@ class STRContrastSettings:
     layer_order: Literal["norm_first", "activation_first"] = "norm_first"
     head_norms: Literal["separate", "shared"] = "separate"
     mix_at: Literal["first", "last"] = "first"
-    mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
+    mix_by: Literal["own_net", "vector", "off"] = "own_net"
     mix_hidden: int = setting(64, low=1, high=2**20)
     mix_floor: float = setting(0.8, low=0, high=1)
 
@@ -110,7 +110,7 @@ class STRContrast(nn.Module):
         inputs: number of features d.
         outputs: number of classes (or binary tasks) C.
         config: see :class:`STRContrastSettings`.
-        rng: draws dropout masks and random betas on a CPU; by default a new one.
+        rng: draws dropout masks on a CPU; by default a new one.
         plain: compute everything with ordinary torch, as on devices other than a CPU.
     """
 
@@ -194,8 +194,6 @@ class STRContrast(nn.Module):
             return self.mix(batch).expand(2, -1)
         if self.config.mix_by == "off":
             return rows.new_ones(2, len(batch))
-        if self.config.mix_by == "random":
-            return torch.from_numpy(self.rng.random((2, len(batch)), dtype=np.float32)).to(rows.device)
         scores = rows @ self.mix_vector.weight.view(2, -1).T  # in the role of i and in that of j, [..., 2]
         scores = scores if ends is None else scores[ends]
         return torch.sigmoid(scores[..., 0] + scores[..., 1].flip(0))
