@@ -10,7 +10,7 @@ import pytest
 from gssc.deploy import DeployedModel
 from gssc.serve import batching
 from gssc.serve.batching import Batcher
-from gssc.serve.features import Features, SparseRequest
+from gssc.serve.json_rows import Features, SparseRequest
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import Metrics
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gssc.serve.features import SparseRequest, join
-from gssc.serve.json_rows import LARGEST, parse
+from gssc.serve.json_rows import LARGEST, SparseRequest, join, parse
 from gssc.serve.limits import Limits, Refused
 
 LIMITS = Limits(max_rows=4)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gssc.deploy.model import DeployedModel
 from gssc.errors import GsscError
-from gssc.serve.features import Features, SparseRequest, join
+from gssc.serve.json_rows import Features, SparseRequest, join
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import Metrics
 
