@@ -3,10 +3,11 @@
     python benchmarks/time_to_accuracy.py --store FILE --seeds 0 1 2 3 4   # run what the store lacks, then report
     python benchmarks/time_to_accuracy.py --store FILE                     # report only
 
-The transcription runs the method as released (preset `reference`); the package runs the recipe it ships for the
-dataset ("gssc"), the same with half of the epochs ("short"), and the preset `reference` ("reference"), whose steps are
-those of the transcription: the two should reach the same accuracy up to randomness. After each epoch, the *chosen*
-model is the best so far by validation accuracy or, in the package's last phase, the latest. Time to accuracy is the
+The transcription runs the method as released (preset `reference`). The package runs its default learner ("gssc"), the
+recipe of pair training that it ships for the dataset ("recipe"), the same with half of the epochs ("short"), and the
+preset `reference` ("reference"), whose steps are those of the transcription: the two should reach the same accuracy up
+to randomness. After each epoch, the *chosen* model is the best so far by validation (the default learner: the kept
+student) or, in the last phase of a recipe, the latest. Time to accuracy is the
 training time until the test accuracy of the chosen model first reaches the target; nothing is chosen by test accuracy,
 it only stops the clock. A run whose chosen model never reaches it counts as the time of its whole schedule, marked ">":
 a lower bound. Clocks cover everything from building the run on (including the sparsifier's pretraining) except reading
@@ -33,11 +34,14 @@ from transcription import Transcription
 from gssc.config import ContrastConfig, parse_config
 from gssc.data import load_dataset
 from gssc.graph import Graph
+from gssc.learner.learner import LearnerTraining
+from gssc.learner.settings import Config
 from gssc.recipes import preset_settings, recipe_settings
 from gssc.train.bilevel import BilevelTraining
 
-SIDES: dict[str, Callable[[Graph, ContrastConfig], Any]] = {
-    "gssc": BilevelTraining,
+SIDES: dict[str, Callable[[Graph, Any], Any]] = {
+    "gssc": LearnerTraining,
+    "recipe": BilevelTraining,
     "short": BilevelTraining,
     "reference": BilevelTraining,
     "transcription": Transcription,
@@ -46,9 +50,11 @@ SIDES: dict[str, Callable[[Graph, ContrastConfig], Any]] = {
 SHORT = {"sparsifier": {"pretrain_epochs": 20}, "train": {"warmup_epochs": 40, "epochs": 15}}
 
 
-def settings(side: str, dataset: str, seed: int) -> ContrastConfig:
-    """Return the shipped recipe for the package, the released settings for the transcription and "reference"."""
-    if side in ("reference", "transcription"):
+def settings(side: str, dataset: str, seed: int) -> Any:
+    """Return the defaults, the shipped recipe, or the released settings for the transcription and "reference"."""
+    if side == "gssc":
+        config: Any = Config()
+    elif side in ("reference", "transcription"):
         config = parse_config(preset_settings("reference"))
     else:
         config = parse_config(recipe_settings(dataset), SHORT if side == "short" else {})
@@ -56,7 +62,7 @@ def settings(side: str, dataset: str, seed: int) -> ContrastConfig:
     return config
 
 
-def run(side: str, graph: Graph, config: ContrastConfig, on_epoch: Callable[[], object]) -> dict[str, Any]:
+def run(side: str, graph: Graph, config: Any, on_epoch: Callable[[], object]) -> dict[str, Any]:
     """Train one seed to the end of its schedule and return the records of all epochs."""
     course: list[dict[str, Any]] = []
     wall, cpu = time.perf_counter(), time.process_time()
@@ -171,8 +177,9 @@ def main(arguments: list[str] | None = None) -> None:
     with Progress(console=console, transient=True) as progress:
         for side, seed in wanted:
             config = settings(side, options.dataset, seed)
-            config.train.warmup_epochs = config.train.warmup_epochs if options.warmup is None else options.warmup
-            config.train.epochs = config.train.epochs if options.epochs is None else options.epochs
+            if isinstance(config, ContrastConfig):
+                config.train.warmup_epochs = config.train.warmup_epochs if options.warmup is None else options.warmup
+                config.train.epochs = config.train.epochs if options.epochs is None else options.epochs
             total = config.total_epochs
             task = progress.add_task(f"{side}, seed {seed}", total=total)
             assert graph is not None

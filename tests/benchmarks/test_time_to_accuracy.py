@@ -22,14 +22,14 @@ def test_a_finished_run_is_not_run_again_and_a_cut_off_line_is(tmp_path, capsys,
     )
     store = tmp_path / "runs.jsonl"
     arguments = ["--store", str(store), "--dataset", "csbm", "--warmup", "1", "--epochs", "1", "--target", "101"]
-    arguments += ["--sides", "gssc", "transcription"]
+    arguments += ["--sides", "recipe", "transcription"]
     time_to_accuracy.main([*arguments, "--seeds", "0"])
     lines = store.read_text().splitlines()
-    assert [json.loads(line)["side"] for line in lines] == ["gssc", "transcription"]
+    assert [json.loads(line)["side"] for line in lines] == ["recipe", "transcription"]
     store.write_text(lines[0] + "\n" + lines[1][:40])
     time_to_accuracy.main([*arguments, "--seeds", "0"])
     runs = time_to_accuracy.read_store(store)
-    assert [run["side"] for run in runs] == ["gssc", "transcription"]
+    assert [run["side"] for run in runs] == ["recipe", "transcription"]
     assert runs[0] == json.loads(lines[0])
     assert "reached by 0 of 1 seeds" in capsys.readouterr().out
 

@@ -182,6 +182,33 @@ def test_the_teacher_knows_more_than_rows_tell(on_disk: Graph) -> None:
     assert next(without.epoch_batches(sparsify=False)).soft is None
 
 
+def test_after_the_pairs_single_rows_are_taught(on_disk: Graph) -> None:
+    """Rows follow the pairs where there is a teacher, and the MLP agrees with it at the end."""
+    training = StreamedLearner(on_disk, learner_settings(pair_epochs=2, pair_batches=4))
+    records = list(training.epochs())
+    assert [record.phase for record in records] == ["pairs"] * 2 + ["rows"] * 24
+    losses = [record.classification_loss for record in records if record.phase == "rows"]
+    assert losses[-1] < losses[0]
+    assert training.teacher is not None
+    nodes = np.arange(on_disk.num_nodes)
+    agree = (training.predict(nodes).numpy().argmax(axis=1) == training.teacher(nodes).argmax(axis=1)).mean()
+    assert agree > 0.8
+    without = StreamedLearner(on_disk, learner_settings(linear=False, pair_epochs=2))
+    assert {record.phase for record in without.epochs()} == {"pairs"}
+
+
+@pytest.mark.parametrize("setting", ["inductive", "cold-start"])
+def test_unseen_rows_are_not_taught(on_disk: Graph, setting: str) -> None:
+    training = StreamedLearner(on_disk.with_(setting=setting), learner_settings())
+    training.prepare()
+    asked: list[np.ndarray] = []
+    teacher = training.teacher
+    assert teacher is not None
+    training.teacher = lambda nodes: (asked.append(nodes), teacher(nodes))[1]  # type: ignore[func-returns-value]
+    assert len(list(training.taught_rows())) == 3
+    assert not np.isin(np.concatenate(asked), on_disk.test).any()
+
+
 @pytest.mark.parametrize("setting", ["inductive", "cold-start"])
 def test_test_nodes_and_their_edges_are_not_seen(on_disk: Graph, setting: str) -> None:
     graph = on_disk.with_(setting=setting)

@@ -22,12 +22,15 @@ from gssc.learner.linear import (
 )
 from gssc.learner.pool import Pool, Views, runner_up
 from gssc.learner.spreading import walk_matrix
-from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
+from gssc.learner.student import labels_only_mlp
+from gssc.learner.trees import BOOSTED, kernel_teachers, row_columns, structure_columns, tree_teachers
 from gssc.trust.labels import label_trust
 
 FEWEST_COUNTS = 32  # columns from which rows may be counts of something
 RESTARTS = (0.02, 0.1, 0.3)  # of label spreading: the greater, the nearer labels stay
 FEWEST_WRONG = 0.02  # estimated share of wrong labels from which teachers that weigh labels are asked
+FAR_BEHIND = 1.5  # times the wrong predictions of the best opinion, from which forests leave boosted trees no chance
+LABELS_FOR_MLP = 1000  # training labels from which an MLP may be better than linear models on the same rows
 FEW = 3  # best opinions that get variants: averages over edges, runner-up
 
 
@@ -120,7 +123,7 @@ class Faculty:
         return self.label_weight
 
     def trees(self, scaled: np.ndarray) -> Iterator[str]:
-        """Fit forests, boosted trees and, on dense rows, kernel regressions; yield a phase name after each.
+        """Fit forests, boosted trees, kernel regressions (dense rows), an MLP (many labels); yield a phase after each.
 
         Args:
             scaled: rows as students see them.
@@ -131,13 +134,25 @@ class Faculty:
         if graph.num_edges and not self.jury.cross_validates:  # otherwise every tree would be grown once per fold
             inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
         for name, table in inputs.items():
+            grown: list[float] = []
             for kind, fit in tree_teachers(graph.num_classes, labels, self.seed, len(self.jury.views)).items():
+                if kind == BOOSTED and self._far_behind(max(grown)):
+                    continue  # they take longest, and would not catch up
                 self.ask(f"{kind} on {name}", fit, table)
+                grown.append(self.jury.score(self.pool.opinions[f"{kind} on {name}"]))
                 yield "trees"
         if not sp.issparse(scaled):
             for kind, fit in kernel_teachers(graph.num_classes, self.seed).items():
                 self.ask(kind, fit, scaled)
             yield "kernels"
+        if labels >= LABELS_FOR_MLP and not self.jury.cross_validates:
+            self.ask("MLP on rows", labels_only_mlp(graph.num_classes, self.seed), scaled)
+            yield "MLP"
+
+    def _far_behind(self, score: float) -> bool:
+        """Return whether a held-out score means clearly more wrong predictions than the best opinion makes."""
+        best = max(self.jury.score(views) for views in self.pool.opinions.values())
+        return 1 - score > FAR_BEHIND * (1 - best)
 
     def spread_best(self) -> None:
         """Add averages over edges of the best opinions that were formed without edges."""

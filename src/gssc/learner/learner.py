@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from gssc.learner.faculty import FEW, Faculty
 from gssc.learner.jury import MANY, TINY, Jury, balanced_weights
 from gssc.learner.pool import Pool
 from gssc.learner.settings import Config
-from gssc.learner.student import StudentTraining, student_variants
+from gssc.learner.student import CLOSE, StudentTraining, student_variants
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
@@ -29,6 +29,8 @@ from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, sc
 from gssc.trust.edges import edge_trust, everything_kept, weighed
 
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
+MORE_STEPS = 4  # times as many for students of the round after one whose students were behind their teacher
+LEAST_GAIN = 1.0  # log-likelihood of all held-out labels that a new teacher must gain to be worth another round
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
@@ -58,7 +60,8 @@ class LearnerTraining(Training):
     weighs_edges = True
     counters: ClassVar[tuple[str, ...]] = (
         *Training.counters,
-        *("phase", "round", "variant", "teacher", "partners", "scaling_name", "choices", "corrects"),
+        *("phase", "round", "variant", "kinds", "effort", "best_kind", "best_score"),
+        *("teacher", "partners", "scaling_name", "choices", "corrects"),
     )
 
     def __init__(
@@ -74,6 +77,9 @@ class LearnerTraining(Training):
         seen, seed = self.seen, config.train.seed
         self.phase = "teachers"  # then "pairs", "rounds"
         self.round = self.variant = 0  # of the student in training
+        self.kinds: list[str] = []  # of the students of the round
+        self.best_kind, self.best_score = "", 0.0  # of the student that is kept so far
+        self.effort = 1  # how many times the usual number of gradient steps students take
         self.teacher: Tensor | None = None  # soft labels of the round, [N, C]
         self.partners: list[str] = []  # opinions that students of the round are combined with
         self.scaling_name = ""
@@ -160,38 +166,75 @@ class LearnerTraining(Training):
 
     def teach(self) -> Iterator[Step]:
         """Rounds of students that learn the mean of the best opinions and then join the pool."""
-        variants = list(self._variants().items())
+        self.kinds = self.kinds or list(self._variants())
         while self.round < self._rounds():
             if self.teacher is None:
-                self.teacher = torch.from_numpy(self.pool.teacher(self.config.teachers.best)[-1])
-                self.partners = self.pool.best(FEW)
-            while self.variant < len(variants):
-                name, settings = variants[self.variant]
-                yield from self.train_student(name, settings)
+                self._choose_teacher()
+            for kind in self.kinds[self.variant :]:
+                yield from self.train_student(kind)
                 self.student, self.variant = None, self.variant + 1
-            self.teacher, self.round, self.variant = None, self.round + 1, 0
-            self.pool.prune(self.config.teachers.best)
+                if kind == CLOSE and self._is_behind():
+                    break  # then the others, which are regularised, would be further behind
+            self._plan_next_round()
 
-    def train_student(self, name: str, settings: StudentSettings) -> Iterator[Step]:
+    def train_student(self, kind: str) -> Iterator[Step]:
         """Train a student on the teacher's soft labels, pool its opinion, and keep it if it is the best so far."""
         assert self.teacher is not None
-        teacher = self.teacher.numpy()
+        teacher, settings = self.teacher.numpy(), self._variants()[kind]
         self.student = self.student or self._make_student(settings, self._taught())
         loss = 0.0
         for loss in self.student.run():
             if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
-                yield self._student_step(name, loss)
+                yield self._student_step(kind, loss)
         opinion = self._student_opinion()
         merit = self._student_merit(opinion, teacher)
         error = self._merit_error(merit)
         if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
-            self._add_opinion(f"student {self.round + 1} ({name})", opinion, self.partners)
-        if len(self._held_out()) and self.best.prefers(merit, error):
-            # The held-out rows have judged it, and the next teacher has heard it without them: train again with all.
-            self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
-            *_, loss = self.student.run()
-        self.best.offer(merit, error, f"{name}, round {self.round + 1}")
-        yield self._student_step(name, loss)
+            self._add_opinion(f"student {self.round + 1} ({kind})", opinion, self.partners)
+        if self.best.prefers(merit, error):
+            self.best_kind = kind
+            self.best_score = 0.0 if self.jury.cross_validates else self.jury.score((opinion,))
+            if len(self._held_out()):
+                # These rows have judged it, and the next teacher has heard it without them: train again with all.
+                self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
+                *_, loss = self.student.run()
+        self.best.offer(merit, error, f"{kind}, round {self.round + 1}")
+        yield self._student_step(kind, loss)
+
+    def _choose_teacher(self) -> None:
+        """Make the mean of the best opinions the teacher, and the best opinions partners of the next students."""
+        self.teacher = torch.from_numpy(self.pool.teacher(self.config.teachers.best)[-1])
+        self.partners = self.pool.best(FEW)
+
+    def _plan_next_round(self) -> None:
+        """Choose the next teacher and the kinds of its students; end the rounds where it has hardly more to teach.
+
+        Where rows hardly tell the classes but the graph does, a student has to tell many single rows apart. If all
+        students of a round are behind their teacher, the next one is a close one that takes more steps. On unseen rows
+        that would not help.
+        """
+        assert self.teacher is not None
+        self.round, self.variant = self.round + 1, 0
+        if self.round >= self._rounds():
+            return
+        behind, last = self._is_behind(), self.jury.loss((self.teacher.numpy(),))
+        self.pool.prune(self.config.teachers.best)
+        self._choose_teacher()
+        gain = len(self.jury.truth) * (last - self.jury.loss((self.teacher.numpy(),)))
+        if behind:
+            self.kinds, self.effort = [CLOSE], self.effort * MORE_STEPS
+        elif gain < LEAST_GAIN:
+            self.round = self._rounds()
+        else:
+            self.kinds = list(dict.fromkeys([CLOSE, self.best_kind]))
+
+    def _is_behind(self) -> bool:
+        """Return whether the kept student's score on seen rows is below its teacher's by more than a standard error."""
+        if self.unseen or self.jury.cross_validates:
+            return False
+        assert self.teacher is not None
+        score = self.jury.score((self.teacher.numpy(),))
+        return score - self.best_score > self.jury.standard_error(score)
 
     def _decide_correction(self) -> None:
         """Decide whether held-out labels correct opinions, by the best one of the linear teachers."""
@@ -247,7 +290,8 @@ class LearnerTraining(Training):
 
     def _variants(self) -> dict[str, StudentSettings]:
         """Return the settings of the students of a round by name; held-out labels choose among them."""
-        return student_variants(self.config.model, self.seen.num_nodes, self.seen.num_features)
+        usual = student_variants(self.config.model, self.seen.num_nodes, self.seen.num_features)
+        return {kind: replace(settings, steps=settings.steps * self.effort) for kind, settings in usual.items()}
 
     def _make_student(self, settings: StudentSettings, nodes: np.ndarray) -> StudentTraining:
         assert self.teacher is not None
@@ -304,10 +348,10 @@ class LearnerTraining(Training):
         view = self.pool.opinions[best[0]][-1] if best else even
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
-    def _student_step(self, name: str, loss: float) -> Step:
+    def _student_step(self, kind: str, loss: float) -> Step:
         assert self.student is not None
         logits = torch.from_numpy(self._logits(self.student.model))
-        return Step(f"student {self.round + 1}, {name}", logits, self._trusted(), {"classification_loss": loss})
+        return Step(f"student {self.round + 1}, {kind}", logits, self._trusted(), {"classification_loss": loss})
 
     def _of_all_nodes(self, scores: Tensor) -> Tensor:
         """Scores of seen nodes among those of all nodes; zeros for the others."""
@@ -342,7 +386,7 @@ class LearnerTraining(Training):
             setattr(self, name, state["counters"][name])
         self.pairs = self._make_pairs() if "pairs" in state else None
         if "student" in state:
-            self.student = self._make_student(list(self._variants().values())[self.variant], self._taught())
+            self.student = self._make_student(self._variants()[self.kinds[self.variant]], self._taught())
         super().load_state_dict(state)
 
     def kept_weights(self) -> State:

@@ -22,15 +22,16 @@ def kind_of(phase: str) -> str:
 def records_ahead(training: LearnerTraining) -> dict[str, int]:
     """Return the number of records still to come, by kind of work.
 
-    Exact once the teachers have been asked. Before, the number of teachers is the usual one, and pairs are counted
-    unless the settings exclude them.
+    Exact for the round of students that is under way; later rounds are taken to have one student each. Before the
+    teachers have been asked, their number is the usual one, and pairs are counted unless the settings exclude them.
     """
-    per_round = [student_records(training, settings.steps) for settings in training._variants().values()]
-    rounds_left = training._rounds() - training.round
-    ahead = {"students": rounds_left * sum(per_round) - sum(per_round[: training.variant])}
+    records = {kind: student_records(training, settings.steps) for kind, settings in training._variants().items()}
+    this_round = [records[kind] for kind in training.kinds or records]
+    rounds = training._rounds() - training.round
+    ahead = {"students": sum(this_round[training.variant :]) + (rounds - 1) * max(records.values()) if rounds else 0}
     if (student := training.student) is not None:
         ended = student.done >= student.passes
-        ahead["students"] -= per_round[training.variant] if ended else student.done // PASSES_PER_STEP
+        ahead["students"] -= this_round[training.variant] if ended else student.done // PASSES_PER_STEP
     if training.phase == "teachers":
         ahead["teachers"] = max(1, USUAL_TEACHERS - training.epoch)
     if training.phase != "rounds" and may_train_on_pairs(training):

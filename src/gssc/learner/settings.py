@@ -25,7 +25,7 @@ class TeachersSettings:
         trees: forests, boosted trees and kernel regressions.
         pairs: Algorithm 1, an MLP trained on pairs: ``auto`` where the graph helps the linear teachers, ``always``,
             ``never``.
-        pair_epochs: epochs of Algorithm 1; five times as many where the graph is streamed from disk.
+        pair_epochs: epochs of Algorithm 1; a graph that is streamed from disk has 12 epochs of rows for each.
         pair_batches: batches of 512 pairs per epoch, at most, however many edges the graph has.
         correction: whether a matrix fitted to validation labels corrects opinions that mistake classes: ``auto`` where
             that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
@@ -37,7 +37,7 @@ class TeachersSettings:
     linear: bool = True
     trees: bool = True
     pairs: Literal["auto", "always", "never"] = "auto"
-    pair_epochs: int = setting(10, low=1)
+    pair_epochs: int = setting(5, low=1)
     pair_batches: int = setting(20, low=1)
     correction: Literal["auto", "never"] = "auto"
     models: str = ""

@@ -1,40 +1,46 @@
-"""The default learner on a graph that stays on disk: a linear teacher on rows and sketches, and pairs taught by it.
+"""The default learner on a graph that stays on disk: a linear teacher on rows and sketches teaches pairs, then rows.
 
 1. Sketches of every node and trust in edges (:mod:`gssc.trust.streamed`).
 2. A teacher: logistic regressions on the labelled nodes' rows, alone and beside their sketches. Held-out labels choose.
 3. Pairs: Algorithm 1 in a stream (:mod:`gssc.train.stream`). Both ends of every pair are trained towards the teacher's
-   opinion as well as towards known labels, so that a few labels in a large graph are enough. The MLP sees feature rows
-   alone and is what is deployed.
+   opinion as well as towards known labels, so that a few labels in a large graph are enough.
+4. Rows: the same MLP learns the teacher's opinion of single rows, as a student does in memory. A row takes a small part
+   of the time of a pair, and reading it needs no edges. The MLP sees feature rows alone and is what is deployed.
 
-The number of pairs follows from the settings, whatever the number of edges: five times ``teachers.pair_epochs`` epochs
-of ``teachers.pair_batches`` batches of 512 pairs. In memory, pairs train one teacher among several; here they train the
-deployed model.
+The cost follows from the settings, whatever the size of the graph: ``teachers.pair_epochs`` epochs of
+``teachers.pair_batches`` batches of 512 pairs, then 12 times as many epochs of as many batches of 1,024 rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.special import softmax
+from torch import Tensor
 
 from gssc.calibration import PRIOR_ROWS, fit_temperature
+from gssc.data.disk import release_pages
 from gssc.errors import GsscError
 from gssc.extras import require
-from gssc.features import usual_normalization
+from gssc.features import Rows, usual_normalization
 from gssc.graph import Graph
 from gssc.learner.jury import Jury
 from gssc.learner.linear import PENALTIES, quiet
 from gssc.learner.settings import Config
+from gssc.train.edge_stream import prefetched
 from gssc.train.optimize import falling
 from gssc.train.selection import BestEpoch
-from gssc.train.stream import StreamedStep, StreamedTraining
+from gssc.train.stream import NO_EDGES, StreamedStep, StreamedTraining
 from gssc.trust.sketch import unit_rows
 
 MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
 MOST_NUMBERS = 1 << 22  # of the feature rows of these, so that wide rows do not take much memory
-EPOCHS_PER_EPOCH = 5  # of pairs, for each of teachers.pair_epochs
+ROW_EPOCHS = 12  # of rows, for each of teachers.pair_epochs
+ROWS = 1024  # of a batch
+DROPOUT = 0.1  # a student has to follow its teacher closely
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
 Inputs = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to inputs [n, k]
@@ -88,7 +94,10 @@ class StreamedLearner(StreamedTraining):
         normalize: str = config.train.normalize
         normalize = usual_normalization(graph.features) if normalize == "auto" else normalize
         settings = config.for_pairs(normalize)
-        settings.train.epochs *= EPOCHS_PER_EPOCH
+        self.pair_epochs = settings.train.epochs
+        if config.teachers.linear:
+            settings.train.epochs += ROW_EPOCHS * self.pair_epochs
+        settings.model.dropout = DROPOUT
         settings.model.hidden, settings.model.layers = config.model.hidden, config.model.layers or 2
         self.choices: dict[str, str] = {"normalize": normalize}
         best = BestEpoch("accuracy", settings.train.patience, validation=len(graph.val) > 0)
@@ -103,9 +112,24 @@ class StreamedLearner(StreamedTraining):
             self.teacher = self.best_teacher()
 
     def train_epoch(self) -> StreamedStep:
-        """An epoch at the learning rate of its place in the schedule, which falls to a hundredth."""
-        self.scale_learning_rate(falling(self.epoch / self.settings.train.epochs))
-        return super().train_epoch()
+        """An epoch of pairs or, after those, of rows, whose learning rate falls to a hundredth."""
+        if self.epoch < self.pair_epochs:
+            return super().train_epoch()
+        self.scale_learning_rate(falling((self.epoch - self.pair_epochs) / (ROW_EPOCHS * self.pair_epochs)))
+        loss = self.descend_towards(prefetched(self.taught_rows(), self.ahead))
+        release_pages(self.graph.features)
+        return StreamedStep("rows", self.predict(self.judged), NO_EDGES, {"classification_loss": loss})
+
+    def taught_rows(self) -> Iterator[tuple[Rows, Tensor]]:
+        """Rows drawn at random, in the order of the file, and the teacher's opinion of them, one epoch's batches."""
+        assert self.teacher is not None
+        for number in range(self.settings.train.max_batches):
+            rng = np.random.default_rng([self.settings.train.seed, 16, self.epoch, number])
+            nodes = np.unique(rng.integers(0, self.graph.num_nodes, ROWS))
+            nodes = nodes if self.hidden is None else nodes[~self.hidden[nodes]]
+            if len(nodes) > 1:
+                nodes = nodes[self.processes.share(len(nodes))]
+                yield self.table.rows(nodes), torch.from_numpy(self.teacher(nodes))
 
     def best_teacher(self) -> LinearTeacher:
         """The regression that held-out labels favour."""

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.special import softmax
 from torch import nn
 
-from gssc.models.student import GsscSettings, Student, StudentSettings, as_rows
+from gssc.learner.linear import Fit
+from gssc.models.student import GsscSettings, Student, StudentSettings, all_logits, as_rows
 from gssc.train.checkpoint import rng_state
 from gssc.train.optimize import descend, falling
 from gssc.train.training import Diverged
@@ -21,6 +23,7 @@ from gssc.train.training import Diverged
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
 BATCH = 1024
+CLOSE = "close"  # kind of student that follows its teacher's opinion of every row as closely as it can
 LEAST_PASSES = 10  # over the rows, however many steps they take
 
 
@@ -97,7 +100,7 @@ class StudentTraining:
 
 
 def student_variants(model: GsscSettings, num_nodes: int, num_features: int) -> dict[str, StudentSettings]:
-    """Return the settings of students to choose from, by name; what ``model`` leaves open follows the data.
+    """Return the settings of students to choose from, by kind, the close one first; the data fill in what is left open.
 
     Args:
         model: settings of the run.
@@ -109,15 +112,30 @@ def student_variants(model: GsscSettings, num_nodes: int, num_features: int) -> 
     base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps)
     if wide:
         return {
+            CLOSE: replace(base, dropout=0.0, weight_decay=0.0),
             "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
-            "close": replace(base, dropout=0.0, weight_decay=0.0),
         }
     base = replace(base, weight_decay=1e-4)
     return {
+        CLOSE: replace(base, dropout=0.0, weight_decay=0.0),
         "plain": replace(base, batch_norm=False, dropout=0.1),
         "batch norm": replace(base, dropout=0.2),
-        "close": replace(base, dropout=0.0, weight_decay=0.0),
     }
+
+
+def labels_only_mlp(classes: int, seed: int) -> Fit:
+    """Return the fit of a student to training labels; it drops half of its units and, if inputs are wide, of these."""
+
+    def fit(inputs: Any, train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+        soft = np.zeros((inputs.shape[0], classes), dtype=np.float32)
+        soft[train, labels] = 1 if weight is None else weight / weight.mean()
+        settings = StudentSettings(batch_norm=False, input_dropout=0.5 if inputs.shape[1] > NARROW else 0.0)
+        training = StudentTraining(inputs, soft, train, settings, seed)
+        for _ in training.run():
+            pass
+        return np.asarray(softmax(all_logits(training.model, inputs), axis=1), dtype=np.float32)
+
+    return fit
 
 
 def mean_length(rows: Any) -> float:

@@ -15,6 +15,7 @@ from gssc.learner.spreading import walk_matrix
 DIRECTIONS = 64  # singular vectors of the adjacency and of the features
 TREES = 200
 LABELS_FOR_ALL_TREES = 2000  # with more training labels there are fewer trees
+BOOSTED = "boosted trees"
 LABELS_FOR_BOOSTING = 100
 KERNEL_POINTS = 300
 NARROW = 256  # columns of dense features that are taken as they are
@@ -63,7 +64,7 @@ def tree_teachers(classes: int, labels: int, seed: int, views: int = 1) -> dict[
         ),
     }
     if labels >= LABELS_FOR_BOOSTING:
-        found["boosted trees"] = _fit(
+        found[BOOSTED] = _fit(
             lambda: ensemble.HistGradientBoostingClassifier(
                 max_iter=100, learning_rate=0.08, max_leaf_nodes=15, early_stopping=False, random_state=seed
             ),

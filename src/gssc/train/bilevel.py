@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gssc.config import ContrastConfig
 from gssc.errors import GsscError
-from gssc.features import FeatureTable
+from gssc.features import FeatureTable, Rows
 from gssc.graph import Graph
 from gssc.models.str_contrast import PairLogits
 from gssc.sparsify.base import WEIGHT_DECAY, Sparsifier
@@ -112,9 +112,14 @@ class BilevelTraining(PairTraining):
         trusted = np.flatnonzero(self.edge_trust()[1] > 0.5)
         while self.consolidated < total:
             self.scale_learning_rate(falling(self.consolidated / total))
-            loss = self.descend_towards(self.soft_labels)
+            loss = self.descend_towards(self._taught_rows(self.soft_labels), self.class_weight)
             self.consolidated += 1
             yield Step("consolidate", self.predict_all(), trusted, {"classification_loss": loss})
+
+    def _taught_rows(self, soft_labels: Tensor) -> Iterator[tuple[Rows, Tensor]]:
+        """Yield the nodes that training sees in random batches, each once: feature rows and soft labels."""
+        for nodes in self.batches.node_epoch(self.rng):
+            yield self.table.rows(nodes), soft_labels[torch.from_numpy(nodes)]
 
     def _begin_alternation(self) -> None:
         """Count epochs and patience from the end of the warm-up, which may end early."""

@@ -51,6 +51,8 @@ SAMPLED_EDGES = 100_000  # most edges whose trust is reported at the end
 NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows that are predicted together
 NUMBERS_AHEAD = 1 << 22  # of feature rows in batches that are prepared ahead, unless one batch has more
 
+NO_EDGES = np.empty(0, dtype=np.int64)  # of a step: which are kept is not stored
+
 Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
 
 
@@ -229,7 +231,7 @@ class StreamedTraining(PairTraining):
         return StreamedStep(
             "pairs",
             self.predict(self.judged),
-            np.empty(0, dtype=np.int64),
+            NO_EDGES,
             means,
             int(counted[0]),
             counted[2] / counted[1] if counted[1] else math.nan,

@@ -15,7 +15,7 @@ from torch import Tensor
 from gssc.config import ContrastConfig, RunConfig
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
-from gssc.features import FeatureTable
+from gssc.features import FeatureTable, Rows
 from gssc.graph import Graph
 from gssc.models.str_contrast import PairLogits, STRContrast
 from gssc.train import losses
@@ -136,16 +136,21 @@ class PairTraining(Training):
         self.processes.average_statistics(self.model)
         return loss.item()
 
-    def descend_towards(self, soft_labels: Tensor) -> float:
-        """Train one pass over the nodes visible in training towards soft labels [N, C]; return the mean loss."""
+    def descend_towards(self, batches: Iterable[tuple[Rows, Tensor]], class_weight: Tensor | None = None) -> float:
+        """Take one step of the classifier per batch of feature rows and their soft labels; return the mean loss.
+
+        Args:
+            batches: feature rows and soft labels, [n, C].
+            class_weight: weight of each class, [C].
+        """
+        class_weight = self._on_device(class_weight)
         total, count = np.zeros(1), 0
         self.model.train()
         self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
-        for nodes in self.batches.node_epoch(self.rng):
-            logits = self._call("forward", self.table.rows(nodes)).float()
-            wanted = soft_labels[torch.from_numpy(nodes)].to(self.device)
-            loss = self.task.soft_loss(logits, wanted, self._on_device(self.class_weight))
-            loss = self.processes.scales(len(nodes))[0] * loss
+        for rows, soft in batches:
+            logits = self._call("forward", rows).float()
+            loss = self.task.soft_loss(logits, soft.to(self.device), class_weight)
+            loss = self.processes.scales(len(soft))[0] * loss
             descend(loss, self.optimizer)
             self.averaged.follow()
             total += self._finite(count, loss.item())

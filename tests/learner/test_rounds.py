@@ -1,0 +1,81 @@
+"""Which students a round has: all kinds first, then the best; more steps where they cannot follow their teacher."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gssc.data import load_dataset
+from gssc.learner.faculty import Faculty
+from gssc.learner.jury import Jury
+from gssc.learner.learner import MORE_STEPS, LearnerTraining, known_labels
+from gssc.learner.pool import Pool
+from gssc.learner.settings import Config
+from gssc.learner.student import CLOSE, labels_only_mlp
+
+
+def learner(steps: int, signal: float, setting: str = "transductive") -> LearnerTraining:
+    """A learner of linear teachers and short students on a graph whose edges tell the classes."""
+    config = Config()
+    config.teachers.trees, config.teachers.pairs = False, "never"
+    config.model.hidden, config.model.steps = 64, steps
+    return LearnerTraining(load_dataset("csbm", nodes=600, signal=signal, setting=setting), config)
+
+
+def phases(training: LearnerTraining) -> list[str]:
+    found = [record.phase for record in training.epochs()]
+    return list(dict.fromkeys(phase for phase in found if phase.startswith("student")))
+
+
+def test_students_that_cannot_follow_their_teacher_take_more_steps() -> None:
+    training = learner(steps=10, signal=0.3)
+    students = phases(training)
+    assert students[:2] == [f"student 1, {CLOSE}", f"student 2, {CLOSE}"]
+    assert training.effort >= MORE_STEPS
+    kept = training.best.record
+    assert kept is not None
+    assert "student 1" not in kept.phase
+    assert kept.val_score > 0.8  # rows alone: about 0.3
+
+
+def test_unseen_rows_never_take_more_steps() -> None:
+    training = learner(steps=10, signal=0.3, setting="cold-start")
+    phases(training)
+    assert training.effort == 1
+
+
+def test_rounds_end_where_the_next_teacher_has_hardly_more_to_teach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gssc.learner.learner.LEAST_GAIN", 1000.0)
+    assert {phase[:9] for phase in phases(learner(steps=100, signal=2.0))} == {"student 1"}
+    monkeypatch.setattr("gssc.learner.learner.LEAST_GAIN", -1000.0)
+    students = phases(learner(steps=100, signal=2.0))
+    assert {phase[:9] for phase in students} == {"student 1", "student 2", "student 3"}
+    assert len([phase for phase in students if phase.startswith("student 3")]) <= 2
+
+
+@pytest.mark.parametrize(("score", "asked"), [(1.0, False), (0.3, True)])
+def test_boosted_trees_are_left_out_where_forests_are_far_behind(score: float, asked: bool) -> None:
+    """The best opinion so far is right on a share of the validation nodes; forests have about 0.3."""
+    graph = load_dataset("csbm", nodes=600, signal=0.3, per_class=30)
+    jury = Jury(known_labels(graph), graph.train, graph.val, graph.num_classes)
+    pool = Pool(jury, graph.edges, np.ones(graph.num_edges), graph.num_nodes)
+    right = np.random.default_rng(0).random(graph.num_nodes) < score
+    pool.add("known", (np.eye(graph.num_classes)[np.where(right, graph.labels, (graph.labels + 1) % 5)],))
+    faculty = Faculty(graph, pool.keep, pool, "none", seed=0)
+    for _ in faculty.trees(graph.features):
+        pass
+    assert any(name.startswith("boosted trees") for name in faculty.fitted) is asked
+    assert any(name.startswith("forest") for name in faculty.fitted)
+
+
+def test_with_many_labels_an_mlp_on_rows_is_a_teacher() -> None:
+    """Classes that no linear model on rows can tell: opposite corners of a square."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (2500, 2)).astype(np.float32)
+    labels = (rows[:, 0] * rows[:, 1] > 0).astype(np.int64)
+    nodes = rng.permutation(2500)
+    fit = labels_only_mlp(2, seed=0)
+    opinion = fit(rows, nodes[:1200], labels[nodes[:1200]], None)
+    assert (opinion.argmax(axis=1) == labels)[nodes[1200:]].mean() > 0.9
+    weighted = fit(rows, nodes[:1200], labels[nodes[:1200]], np.where(labels[nodes[:1200]] == 1, 100.0, 1.0))
+    assert weighted[:, 1].mean() > opinion[:, 1].mean() + 0.05  # of weighty rows more are expected
