@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.data.disk import RowFile
-from gssc.data.scaling import Scaling
-from gssc.data.scaling import usual_normalization as usual_normalization
+from gssc.data.scaling import Scaling, usual_normalization
 from gssc.deploy.forward import row_factors
 
 ROWS_SCALED = 256  # together, of memory-mapped rows
