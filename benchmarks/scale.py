@@ -66,10 +66,10 @@ def worker(method: str, folder: str) -> dict[str, Any]:
 
 
 def ours(folder: str, hidden: int | None = None) -> dict[str, Any]:
-    """Return times of the sketches and of training, and the accuracy after every epoch of 20 batches."""
+    """Return times of the sketches, pairs and rows, and the accuracy after every epoch of 20 batches."""
     from gssc.graph import Graph
     from gssc.learner.settings import Config
-    from gssc.learner.streamed import StreamedLearner
+    from gssc.learner.streamed import ROWS, StreamedLearner
 
     graph, config = Graph.load(folder), Config()
     config.model.hidden = hidden or config.model.hidden
@@ -77,21 +77,28 @@ def ours(folder: str, hidden: int | None = None) -> dict[str, Any]:
     training = StreamedLearner(graph, config)
     training.prepare()
     found = {"prepare": time.perf_counter() - begun, "prepare_cpu": time.process_time() - cpu}
-    curve, pairs = [], 0
-    started, cpu_started = time.perf_counter(), time.process_time()
+    curve: list[list[float]] = []
+    pairs, seconds, cpu_seconds = 0, {"pairs": 0.0, "rows": 0.0}, {"pairs": 0.0, "rows": 0.0}
+    last, cpu_last = time.perf_counter(), time.process_time()
     for record in training.epochs():
+        now, cpu_now = time.perf_counter(), time.process_time()
+        seconds[record.phase] += now - last
+        cpu_seconds[record.phase] += cpu_now - cpu_last
+        last, cpu_last = now, cpu_now
         pairs += record.edges_kept
-        curve.append([time.perf_counter() - begun, time.process_time() - cpu, record.val_score, record.test_score])
-    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
-    drawn = len(curve) * config.teachers.pair_batches * training.settings.train.batch_size
+        curve.append([now - begun, cpu_now - cpu, record.val_score, record.test_score])
+    batches = config.teachers.pair_batches
+    drawn = training.pair_epochs * batches * training.settings.train.batch_size
+    rows = (len(curve) - training.pair_epochs) * batches * ROWS
     return {
         **found,
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "feature_bytes": graph.features.nbytes,
-        "items_per_second": drawn / seconds,
-        "items_per_cpu_second": drawn / cpu_seconds,
-        "epoch_cpu": 2 * graph.num_edges * cpu_seconds / drawn,
+        "items_per_second": drawn / seconds["pairs"],
+        "items_per_cpu_second": drawn / cpu_seconds["pairs"],
+        "rows_per_cpu_second": rows / cpu_seconds["rows"],
+        "epoch_cpu": 2 * graph.num_edges * cpu_seconds["pairs"] / drawn,
         "pairs_trained": pairs,
         "accuracy": training.outcome().kept.test_score,
         "curve": curve,
@@ -387,7 +394,7 @@ GRAPHS = {  # nodes, undirected edges, features, bytes of a feature
 CORES, EFFICIENCY = 16, 0.8  # assumed: of a machine, and of a process among many beside one alone
 SKETCH = 320  # bytes per node while the sketches are made, once per machine
 PARAMETERS, STEP = 200_000, 512  # of the MLP, and pairs of a step in each process
-BUDGET = 5 * 10 * 20 * 512  # pairs of the default schedule
+PAIRS, ROWS_TAUGHT = 5 * 20 * 512, 60 * 20 * 1024  # of the default schedule
 
 
 def project(out: Path, measured: Path) -> str:
@@ -396,9 +403,10 @@ def project(out: Path, measured: Path) -> str:
     largest = max(sizes, key=lambda line: line["edges"])
     ours = [line for line in lines_of(out) if line["method"] == "gssc"]
     rate = float(np.median([line["items_per_cpu_second"] for line in ours]))
+    row_rate = float(np.median([line["rows_per_cpu_second"] for line in ours]))
     own = min(line["anonymous"] for line in ours)  # of a process, libraries included, without sketches
     rows = [
-        f"Measured: {rate:,.0f} pairs per CPU second; "
+        f"Measured: {rate:,.0f} pairs and {row_rate:,.0f} rows per CPU second; "
         f"building {1e6 * largest['build'] / largest['edges']:.1f} and sketches "
         f"{1e6 * largest['sketches'] / largest['edges']:.1f} CPU seconds per million edges "
         f"(with 0.1 million nodes of 128 features), at {largest['edges']:,} edges.\n",
@@ -411,10 +419,11 @@ def project(out: Path, measured: Path) -> str:
         disk = (nodes * (width * size + 8) + 8 * edges) / 1e9
         for machines in (1, 8, 64):
             processes = machines * CORES
-            speed = rate * (processes * EFFICIENCY if processes > 1 else 1)
+            workers = processes * EFFICIENCY if processes > 1 else 1
+            speed, schedule = rate * workers, (PAIRS / rate + ROWS_TAUGHT / row_rate) / workers
             steps = 2 * edges / (STEP * processes)
             network = 0 if machines == 1 else steps * 2 * 4 * PARAMETERS / 1e9
-            hours = [scale * largest["build"], scale * largest["sketches"], BUDGET / speed, 2 * edges / speed]
+            hours = [scale * largest["build"], scale * largest["sketches"], schedule, 2 * edges / speed]
             rows.append(
                 f"| {name} | {machines} | "
                 + " | ".join(f"{value / 3600:,.2f}" for value in hours)

@@ -28,9 +28,9 @@ import numpy as np
 import yaml
 
 from gssc.config import ContrastConfig, parse_config
-from gssc.evaluate.blind import without_test_labels
 from gssc.evaluate.cell import Cell
 from gssc.evaluate.executor import LocalProcesses
+from gssc.evaluate.tuning import without_test_labels
 from gssc.graph import Graph
 from gssc.recipes import recipe_settings
 from gssc.result import fit

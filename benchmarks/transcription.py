@@ -126,9 +126,7 @@ class Transcription:
         groups: list[dict[str, Any]] = [{"params": self.model.parameters()}]
         groups += [{"params": self.mix.parameters(), "lr": train.mix_lr}]
         self.optimizer = torch.optim.Adam(groups, lr=train.lr, weight_decay=train.weight_decay)
-        self.sampler_optimizer = torch.optim.Adam(
-            self.sampler.parameters(), lr=sparsifier.lr, weight_decay=sparsifier.weight_decay
-        )
+        self.sampler_optimizer = torch.optim.Adam(self.sampler.parameters(), lr=sparsifier.lr, weight_decay=5e-4)
         self.best_accuracy, self.best_weights = -1.0, copy.deepcopy(self.model.state_dict())
 
     def epochs(self) -> Iterator[Record]:

@@ -67,7 +67,7 @@ def test_a_misspelt_choice_in_python_is_refused_by_name(place: str) -> None:
         ("model.hidden", True, "model.hidden is True; it must be a whole number"),
         ("train.lr", "0.1", "train.lr is '0.1'; it must be a number"),
         ("train.lr", None, "train.lr is None; it must be a number"),
-        ("objective.bounded", 1, "objective.bounded is 1; it must be True or False"),
+        ("data.require_all_classes", 1, "data.require_all_classes is 1; it must be True or False"),
         ("data.graph", Path("x.npz"), "it must be text or None"),
         ("sparsifier.maps", 2.0, "sparsifier.maps is 2.0; known are 1, 2"),
         ("sparsifier.maps", None, "sparsifier.maps is None; known are 1, 2"),
@@ -187,8 +187,8 @@ def test_a_device_is_refused_where_it_would_do_nothing(model: str) -> None:
 
 
 def test_text_of_yaml_becomes_numbers() -> None:
-    config = parse_config(PAIRS, {"train": {"lr": "5e-4", "epochs": "7"}, "objective": {"bounded": "false"}})
-    assert (config.train.lr, config.train.epochs, config.objective.bounded) == (5e-4, 7, False)
+    config = parse_config(PAIRS, {"train": {"lr": "5e-4", "epochs": "7"}, "data": {"require_all_classes": "true"}})
+    assert (config.train.lr, config.train.epochs, config.data.require_all_classes) == (5e-4, 7, True)
 
 
 def test_a_recipe_goes_with_another_sparsifier_as_far_as_it_has_the_same_settings() -> None:

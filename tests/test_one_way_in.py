@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from gssc import GSSCClassifier, Run, fit, parse_config
+from gssc import GSSCClassifier, Run, fit, import_tables, parse_config
 from gssc.cli.main import main
 from gssc.data import csbm
 from gssc.graph import Graph
@@ -71,3 +71,19 @@ def test_one_set_of_defaults() -> None:
     settings = GSSCClassifier()._settings(np.random.RandomState(0))
     settings.train.seed = usual.train.seed
     assert settings == usual
+
+
+@pytest.mark.parametrize("kind", ["pixels", "words", "unlike scales"])
+def test_a_table_without_edges_has_the_same_graph_everywhere(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = {
+        "pixels": rng.random((40, 6)) * np.array([1.0, 1.0, 1.0, 0.2, 0.2, 0.2]),
+        "words": (rng.random((40, 60)) < 0.05) * rng.integers(1, 9, (40, 60)).astype(float),
+        "unlike scales": rng.random((40, 6)) * np.logspace(-3, 3, 6),
+    }[kind].astype(np.float32)
+    names = [f"c{column}" for column in range(table.shape[1])]
+    lines = [",".join([*names, "label"]), *(",".join([*map(str, row), "ab"[i % 2]]) for i, row in enumerate(table))]
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    imported = import_tables(tmp_path / "table.csv", n_neighbors=3)
+    classifier = GSSCClassifier(n_neighbors=3, config=SETTINGS).fit(table, np.arange(40) % 2)
+    np.testing.assert_array_equal(imported.edges, classifier.edge_index_)

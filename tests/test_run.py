@@ -84,6 +84,7 @@ def test_an_existing_run_is_refused_resumed_or_replaced(graph_file: Path, tmp_pa
     with pytest.raises(GsscError, match="--resume to continue it or --overwrite"):
         Run(tmp_path / "run", config)
     assert Run(tmp_path / "run", config, resume=True).train() == first
+    assert Run(tmp_path / "run", resume=True).train() == first  # with the settings it began with
     with pytest.raises(GsscError, match=r"train\.lr was 0\.01, now 0\.5"):
         Run(tmp_path / "run", settings(graph_file, lr=0.5), resume=True)
     again = Run(tmp_path / "run", settings(graph_file, seed=1), overwrite=True).train()

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gssc.errors import GsscError
-from gssc.schedule import ConsolidateSettings, ObjectiveSettings, RivalTrainSettings, TeacherSettings, TrainSettings
+from gssc.schedule import ConsolidateSettings, ObjectiveSettings, ScheduleSettings, TeacherSettings, TrainSettings
 from gssc.settings import Settings, check_section, parse_section, refuse_unknown, setting
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RunConfig:
     data: DataSettings = field(default_factory=DataSettings)
     model: Any = None
     sparsifier: Any = field(default_factory=lambda: _settings_of_sparsifier("none")())
-    train: Any = field(default_factory=RivalTrainSettings)
+    train: Any = field(default_factory=ScheduleSettings)
 
     def check(self) -> None:
         """Refuse names and values that cannot work, by name."""
@@ -141,7 +141,7 @@ class ContrastConfig(RunConfig):
 class RivalConfig(RunConfig):
     """All settings of one run of a model that GSSC is compared with."""
 
-    train: RivalTrainSettings = field(default_factory=RivalTrainSettings)
+    train: ScheduleSettings = field(default_factory=ScheduleSettings)
 
 
 @dataclass

@@ -15,16 +15,14 @@ from scipy.special import log_softmax, softmax
 
 from gssc.calibration import expected_calibration_error
 from gssc.config import parse_config
-from gssc.data.edges import as_edges
 from gssc.data.labels import encode_labels, is_empty, is_marked_unknown
-from gssc.data.neighbours import nearest_neighbour_edges
+from gssc.data.row_graph import RowGraph
 from gssc.data.scaling import Scaling
 from gssc.deploy import DeployedModel
 from gssc.deploy.forward import in_double
 from gssc.errors import GsscError
 from gssc.estimator_parameters import as_json, check_parameters, from_json
 from gssc.extras import require
-from gssc.features import scaling_of
 from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
@@ -152,22 +150,18 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     ) -> GSSCClassifier:
         rng = check_random_state(self.random_state)
         codes = self._learn_classes(y)
-        scaling = scaling_of(features, self.normalize)
+        scaling = Scaling.of(features, self.normalize)
         self._warn_of_far_columns(scaling)
-        rows = np.arange(len(codes))
         if edge_index is None:
-            rows = self._rows(codes, rng)
-            scaled = scaling.applied(features[rows])
-            count = min(self.n_neighbors, len(rows) - 1)
-            edges, weight = nearest_neighbour_edges(scaling.for_neighbours(scaled), count), None
-            self.edge_index_ = rows[edges]
+            table = RowGraph.found(features, codes, scaling, self.n_neighbors, self.max_rows, rng)
         else:
-            edges, weight = as_edges(edge_index, names, len(codes))
-            self.edge_index_ = edges
-        graph = self._graph(features[rows] if len(rows) < len(codes) else features, edges, weight, codes[rows])
-        graph = self._split(graph, rows, len(codes), validation)
-        result = self._train(graph, self._settings(rng), None if sample_weight is None else sample_weight[rows])
-        self._keep(result, rows, features, codes)
+            table = RowGraph.given(edge_index, names, len(codes))
+        columns = getattr(self, "feature_names_in_", None)
+        class_names = tuple(str(label) for label in self.classes_)
+        graph = table.graph(features, codes, validation, class_names=class_names, feature_names=columns)
+        self.edge_index_ = table.edge_index
+        weight = None if sample_weight is None else sample_weight[table.rows]
+        self._keep(self._train(graph, self._settings(rng), weight), table, features, codes)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -266,40 +260,6 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
                 stacklevel=5,
             )
 
-    def _rows(self, codes: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        """Return the rows that take part in training: all labelled ones, and others as far as ``max_rows`` allows."""
-        labelled, others = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-        room = max(self.max_rows - len(labelled), 0)
-        if len(others) <= room:
-            return np.arange(len(codes))
-        return np.sort(np.concatenate([labelled, rng.choice(others, room, replace=False)]))
-
-    def _graph(self, features: Any, edges: np.ndarray, weight: np.ndarray | None, codes: np.ndarray) -> Graph:
-        return Graph(
-            features,
-            edges,
-            codes,
-            edge_weight=weight,
-            train=np.flatnonzero(codes >= 0),
-            name="table",
-            setting="inductive",  # the model is for rows that fit does not see
-            class_names=tuple(str(label) for label in self.classes_),
-            feature_names=getattr(self, "feature_names_in_", None),
-        )
-
-    def _split(self, graph: Graph, rows: np.ndarray, count: int, validation: Any) -> Graph:
-        """Return the graph with the rows of ``validation`` set apart."""
-        if validation is None:
-            return graph
-        chosen = np.asarray(validation)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-        if chosen.size and not (
-            chosen.ndim == 1 and chosen.dtype.kind in "iu" and 0 <= chosen.min() <= chosen.max() < count
-        ):
-            raise GsscError(f"validation must be a mask or numbers of rows, from 0 to {count - 1}")
-        val = np.flatnonzero(np.isin(rows, chosen))
-        return graph.with_(train=np.setdiff1d(graph.train, val), val=val)
-
     def _settings(self, rng: np.random.RandomState) -> Config:
         """Return the parameters as settings."""
         config = parse_config(self.config or {})
@@ -333,15 +293,15 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             raise GsscError(f"class_weight is {self.class_weight!r}; weights are numbers from 0 on, and not all 0")
         return np.asarray(weights / weights[labels].mean())
 
-    def _keep(self, result: Result, rows: np.ndarray, features: Any, codes: np.ndarray) -> None:
+    def _keep(self, result: Result, table: RowGraph, features: Any, codes: np.ndarray) -> None:
         """Set the attributes of a fitted classifier."""
         assert isinstance(result.training, LearnerTraining)
         self.model_ = result.deployed()
         self.choices_ = dict(result.training.choices)
         self.history_ = [_without_test(record) for record in result.history]
-        self.edge_keep_probability_ = _by_column(result, rows, self.edge_index_, features.shape[0])
+        self.edge_keep_probability_ = table.by_column(*result.edge_trust())
         logits = in_double(self.model_, features, len(self.model_.layers))
-        val = rows[result.graph.val]
+        val = table.rows[result.graph.val]
         self._judge_calibration(logits[val], codes[val])
         self.model_.metadata = self._facts(result)
         self.transduction_ = self.classes_[np.where(codes >= 0, codes, logits.argmax(axis=1))]
@@ -392,22 +352,6 @@ def _seed(random_state: Any, rng: np.random.RandomState) -> int:
 
 def _without_test(record: Epoch) -> dict[str, Any]:
     return {name: value for name, value in asdict(record).items() if not name.startswith("test")}
-
-
-def _by_column(result: Result, rows: np.ndarray, edge_index: np.ndarray, nodes: int) -> np.ndarray:
-    """Return the keep probability of every column of an edge list as the user gave it.
-
-    The graph holds each edge once.
-    """
-    edges, known = result.edge_trust()
-    edges = rows[edges]
-    ends, seen = np.sort(edge_index.astype(np.int64), axis=0), np.sort(edges, axis=0)
-    wanted, keys = ends[0] * nodes + ends[1], seen[0] * nodes + seen[1]
-    order = np.argsort(keys)
-    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    trust = np.where(keys[place] == wanted, known[place], 0.0).astype(np.float64)
-    trust[ends[0] == ends[1]] = np.nan
-    return trust
 
 
 @contextmanager

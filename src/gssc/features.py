@@ -12,16 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.data.disk import RowFile
-from gssc.data.scaling import Scaling
+from gssc.data.scaling import Scaling, usual_normalization
 from gssc.deploy.forward import row_factors
 
-SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
-UNIT_SCALE = (0.1, 3.0)  # the median and the greatest spread of columns that need no scaling
-LARGEST_UNIT_VALUE = 10.0
-ROWS_JUDGED = 10_000
 ROWS_SCALED = 256  # together, of memory-mapped rows
-NUMBERS_JUDGED = 2**20  # of memory-mapped rows
-COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
 
 
 class SparseRows:
@@ -107,14 +101,14 @@ class FeatureTable:
     Args:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
         normalize: a :class:`~gssc.data.scaling.Scaling`, or the name of one that is learned from these features,
-            see :func:`scaling_of`.
+            see :meth:`~gssc.data.scaling.Scaling.of`.
         device: hand out dense tensors on this device, as ordinary torch takes them; if left out, what is fastest on a
             CPU.
     """
 
     def __init__(self, features: Any, normalize: str | Scaling = "none", device: torch.device | None = None):
         self.device = device
-        self.scaling = scaling_of(features, normalize) if isinstance(normalize, str) else normalize
+        self.scaling = Scaling.of(features, normalize) if isinstance(normalize, str) else normalize
         self.scale_on_read = False
         if sp.issparse(features):
             features = self._scaled(features.tocsr()).astype(np.float32)
@@ -186,34 +180,6 @@ def on_device(rows: Tensor, device: torch.device) -> Tensor:
     return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
 
 
-def scaling_of(features: Any, normalize: str) -> Scaling:
-    """Return how features are scaled before training, learned from them.
-
-    Args:
-        features: [N, d], dense, memory-mapped or CSR.
-        normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are);
-            ``standard`` takes its mean off each column and divides by its standard deviation (CSR keeps its zeros: its
-            columns get mean square one); ``none``; ``auto`` is ``row`` for sparse rows that are never negative, such
-            as bags of words, ``none`` for columns that are on a scale of about one already, else ``standard``.
-    """
-    if normalize == "auto":
-        normalize = usual_normalization(features)
-    if normalize == "standard" and isinstance(features, np.memmap):
-        features = some_rows(features)
-    return Scaling.of(features, normalize)
-
-
-def usual_normalization(features: Any) -> str:
-    """Return what ``auto`` stands for: ``row``, ``none`` or ``standard``; judged by at most 10,000 rows."""
-    rows = some_rows(features)
-    filled = (rows != 0).sum() / max(1, rows.shape[0] * rows.shape[1])
-    if filled <= SPARSE_SHARE and rows.min() >= 0:
-        return "row"
-    spread = column_spread(rows)
-    alike = len(spread) == 0 or (spread.max() <= UNIT_SCALE[1] and np.median(spread) >= UNIT_SCALE[0])
-    return "none" if alike and max(rows.max(), -rows.min()) <= LARGEST_UNIT_VALUE else "standard"
-
-
 def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
     """Return features with columns on one scale if that is the scaling of the settings, so that no column dominates.
 
@@ -239,29 +205,6 @@ def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:
     if isinstance(rows, SparseRows):
         return SparseRows(rows.matrix[nodes])
     return rows[torch.from_numpy(nodes)]
-
-
-def column_spread(rows: Any) -> np.ndarray:
-    """Return the standard deviations of the columns that vary; of CSR columns the root of their mean square."""
-    if sp.issparse(rows):
-        spread = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64).ravel())
-    else:
-        parts = [rows[:, start : start + COLUMNS_JUDGED] for start in range(0, rows.shape[1], COLUMNS_JUDGED)]
-        spread = np.concatenate([np.asarray(part, dtype=np.float64).std(axis=0) for part in parts] or [np.empty(0)])
-    return spread[spread > 0]
-
-
-def some_rows(features: Any) -> Any:
-    """At most 10,000 rows at equal distances, in memory; all of them if there are no more.
-
-    Of wide memory-mapped rows there are fewer, so that they take a few megabytes.
-    """
-    count, most = features.shape[0], ROWS_JUDGED
-    if isinstance(features, np.memmap):
-        most = min(most, max(1000, NUMBERS_JUDGED // features.shape[1]))
-    if count <= most:
-        return features
-    return features[np.linspace(0, count - 1, most).astype(np.int64)]
 
 
 def row_normalized(features: Any) -> Any:

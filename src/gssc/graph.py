@@ -181,11 +181,6 @@ class Graph:
         return node_task(self.labels, self.class_names)
 
     @property
-    def is_multilabel(self) -> bool:
-        """Whether nodes have binary targets in place of one class."""
-        return not self.task.has_classes
-
-    @property
     def num_classes(self) -> int:
         """Classes, or tasks when targets are multi-label: the width of the prediction."""
         return self.task.width

@@ -12,8 +12,8 @@ from scipy.special import softmax
 
 from gssc.calibration import GREATEST, LEAST, PRIOR_ROWS, expected_calibration_error, fit_temperature
 from gssc.config import RunConfig, parse_config
+from gssc.data.scaling import column_spread, some_rows
 from gssc.deploy import DeployedModel
-from gssc.features import column_spread, some_rows
 from gssc.graph import Graph
 from gssc.train.registry import training_for
 from gssc.train.training import Epoch, NeedsGraph, Outcome, Training

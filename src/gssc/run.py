@@ -44,7 +44,7 @@ class Run:
 
     Args:
         folder: where everything goes.
-        config: all settings; the defaults if left out.
+        config: all settings; if left out, those of the run to resume, or the defaults for a new one.
         graph: the graph to train on, in place of what ``config.data`` names. To resume such a run, give it again.
         overwrite: replace a run that is already in the folder, once this one is finished.
         resume: continue the run in the folder; starts one where there is none.
@@ -66,7 +66,8 @@ class Run:
     ):
         if overwrite and resume:
             raise GsscError("--resume continues a run and --overwrite replaces it: give one of the two")
-        self.folder, self.config = Path(folder), (config or parse_config()).plain()
+        self.folder = Path(folder)
+        self.config = (config or self._usual_settings(resume)).plain()
         self._find_run(overwrite or resume)
         self.graph = self._graph(graph, data_root)
         self.training: Training = make_training(self.graph, self.config)
@@ -89,6 +90,10 @@ class Run:
             self._load_checkpoint()
         else:
             self._start_over()
+
+    def _usual_settings(self, resume: bool) -> RunConfig:
+        begun = run_folder.config_file(self.folder)
+        return parse_config(read_settings(begun) if resume and run_folder.is_run(begun.parent) else {})
 
     def _graph(self, given: Graph | None, data_root: str | None) -> Graph:
         data = self.config.data

@@ -8,102 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gssc.settings import setting
+from gssc.settings import inherit_meanings, setting
 
 
 @dataclass
-class TrainSettings:
-    """The schedule of Algorithm 1.
-
-    Args:
-        epochs: epochs of alternating updates after the warm-up.
-        warmup_epochs: epochs on the full graph before the sparsifier takes part.
-        batch_size: edges per batch; both directions of an undirected edge are pairs of their own.
-        max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
-        lr: learning rate of the classifier.
-        mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
-        weight_decay: L2 penalty of the classifier.
-        average: decay of the running average of the weights, per step, that predicts and is deployed; 0 uses the
-            weights as they are.
-        patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
-            separately.
-        select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
-        normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
-            of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``none``
-            leaves them as they are; ``auto`` is ``row`` for sparse rows without negative values, such as bags of
-            words, ``none`` for columns on a scale of about one, else ``standard``.
-        seed: every random choice follows from it.
-        threads: threads of the matrix products; part of what determines the exact result.
-        device: where the model is trained: ``cpu``, or a device of torch such as ``cuda`` or ``mps``.
-        mixed_precision: matrix products in bfloat16, losses and weights in float32: ``auto`` on CUDA devices that have
-            bfloat16, ``on`` anywhere (on a CPU with ordinary torch operations, for tests), ``off``. Not yet measured on
-            a GPU.
-        memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
-    """
-
-    epochs: int = setting(50, low=0)
-    warmup_epochs: int = setting(60, low=0)
-    batch_size: int = setting(512, low=1)
-    max_batches: int = setting(0, low=0)
-    lr: float = setting(0.01, low=0)
-    mix_lr: float = setting(1e-4, low=0)
-    weight_decay: float = setting(5e-4, low=0)
-    average: float = setting(0.0, low=0, high=0.99999)
-    patience: int = setting(50, low=1)
-    select: Literal["accuracy", "loss"] = "accuracy"
-    normalize: Literal["auto", "standard", "row", "none"] = "row"
-    seed: int = setting(0, low=0, high=2**63 - 1)
-    threads: int = setting(1, low=1, high=1024)
-    device: str = "cpu"
-    mixed_precision: Literal["auto", "on", "off"] = "auto"
-    memory: float = setting(0.25, low=0)
-
-
-@dataclass
-class ObjectiveSettings:
-    """The classifier's loss, Eq. 9 to 13.
-
-    Args:
-        smoothness_weight: weight of the smoothness loss beside the classification loss; 1 in the paper. Less of it
-            suits graphs whose edges mostly join different classes.
-        negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
-            distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
-            (released program), ``none`` (the ablation).
-        negative_weight: weight of the negative term.
-        bounded: compare class probabilities in the negative term, which bounds it; raw logits (Eq. 11 as written)
-            let the loss run to minus infinity.
-        class_weights: ``endpoints`` weighs a class by labelled nodes / labelled edge endpoints; ``none`` is plain.
-        center_weight: weight of the extra step per epoch that pulls, per class, the mean logits of labelled nodes
-            and of nodes predicted as that class together; 0 leaves the step out (text).
-    """
-
-    smoothness_weight: float = setting(1.0, low=0)
-    negatives: Literal["in_batch", "degree", "uniform", "none"] = "in_batch"
-    negative_weight: float = setting(1.0, low=0)
-    bounded: bool = True
-    class_weights: Literal["endpoints", "none"] = "endpoints"
-    center_weight: float = setting(1.0, low=0)
-
-
-@dataclass
-class ConsolidateSettings:
-    """The last phase: cheap epochs towards what recent epochs and the neighbourhood agree on.
-
-    Args:
-        epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
-            out, and then the best epoch by validation is kept (text, released program). With it, its last epoch is.
-        decay: of the running mean of predictions, per epoch.
-        steps: rounds of averaging that mean over neighbours, in proportion to agreement.
-    """
-
-    epochs: int = setting(60, low=0)
-    decay: float = setting(0.97, low=0, high=0.9999)
-    steps: int = setting(2, low=0)
-
-
-@dataclass
-class RivalTrainSettings:
-    """The schedule of a model that GSSC is compared with.
+class ScheduleSettings:
+    """The schedule of a model that is trained by gradient steps.
 
     Args:
         epochs: at most this many.
@@ -129,6 +39,82 @@ class RivalTrainSettings:
     normalize: Literal["auto", "standard", "row", "none"] = "auto"
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)
+
+    def __init_subclass__(cls) -> None:
+        inherit_meanings(cls)
+
+
+@dataclass
+class TrainSettings(ScheduleSettings):
+    """The schedule of Algorithm 1.
+
+    Args:
+        epochs: epochs of alternating updates after the warm-up.
+        warmup_epochs: epochs on the full graph before the sparsifier takes part.
+        patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
+            separately.
+        lr: learning rate of the classifier.
+        weight_decay: L2 penalty of the classifier.
+        mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
+        batch_size: edges per batch; both directions of an undirected edge are pairs of their own.
+        max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
+        average: decay of the running average of the weights, per step, that predicts and is deployed; 0 uses the
+            weights as they are.
+        device: where the model is trained: ``cpu``, or a device of torch such as ``cuda`` or ``mps``.
+        mixed_precision: matrix products in bfloat16, losses and weights in float32: ``auto`` on CUDA devices that have
+            bfloat16, ``on`` anywhere (on a CPU with ordinary torch operations, for tests), ``off``. Not yet measured on
+            a GPU.
+        memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
+    """
+
+    epochs: int = setting(50, low=0)
+    warmup_epochs: int = setting(60, low=0)
+    patience: int = setting(50, low=1)
+    normalize: Literal["auto", "standard", "row", "none"] = "row"
+    mix_lr: float = setting(1e-4, low=0)
+    batch_size: int = setting(512, low=1)
+    max_batches: int = setting(0, low=0)
+    average: float = setting(0.0, low=0, high=0.99999)
+    device: str = "cpu"
+    mixed_precision: Literal["auto", "on", "off"] = "auto"
+    memory: float = setting(0.25, low=0)
+
+
+@dataclass
+class ObjectiveSettings:
+    """The classifier's loss, Eq. 9 to 13.
+
+    Args:
+        smoothness_weight: weight of the smoothness loss beside the classification loss; 1 in the paper. Less of it
+            suits graphs whose edges mostly join different classes.
+        negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
+            distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
+            (released program), ``none`` (the ablation).
+        negative_weight: weight of the negative term, which compares class probabilities.
+        class_weights: ``endpoints`` weighs a class by labelled nodes / labelled edge endpoints; ``none`` is plain.
+        center_weight: weight of the extra step per epoch that pulls, per class, the mean logits of labelled nodes
+            and of nodes predicted as that class together; 0 leaves the step out (text).
+    """
+
+    smoothness_weight: float = setting(1.0, low=0)
+    negatives: Literal["in_batch", "degree", "uniform", "none"] = "in_batch"
+    negative_weight: float = setting(1.0, low=0)
+    class_weights: Literal["endpoints", "none"] = "endpoints"
+    center_weight: float = setting(1.0, low=0)
+
+
+@dataclass
+class ConsolidateSettings:
+    """The last phase: cheap epochs towards what recent epochs and the neighbourhood agree on.
+
+    Args:
+        epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
+            out, and then the best epoch by validation is kept (text, released program). With it, its last epoch is.
+        steps: rounds of averaging that mean over neighbours, in proportion to agreement.
+    """
+
+    epochs: int = setting(60, low=0)
+    steps: int = setting(2, low=0)
 
 
 @dataclass

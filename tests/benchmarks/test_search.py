@@ -6,7 +6,7 @@ import numpy as np
 import search
 
 from gssc.data import csbm
-from gssc.evaluate.blind import without_test_labels
+from gssc.evaluate.tuning import without_test_labels
 
 GRAPH = csbm(nodes=60, classes=3, features=6, degree=4, per_class=5)
 

@@ -77,7 +77,7 @@ def test_proteins(tmp_path: Path, packed: bool) -> None:
     else:
         unpack(tmp_path, "ogbn-proteins", PROTEINS)
     graph = load_dataset("ogbn-proteins", data_root=tmp_path)
-    assert graph.is_multilabel
+    assert not graph.task.has_classes
     assert graph.num_classes == 3
     assert graph.edges.tolist() == [[0, 0], [1, 2]]
     # Node 0 has both edges, node 3 none.

@@ -19,8 +19,7 @@ def test_columns_on_one_scale_by_hand() -> None:
 
 def test_sparse_tables_keep_their_zeros() -> None:
     counts = sparse.csr_matrix([[3.0, 0.0], [4.0, 2.0]])
-    rows = Scaling.of(counts, "auto")
-    assert rows.normalize == "row"
+    rows = Scaling.of(counts, "row")
     assert rows.applied(counts) is counts
     lengths = np.sqrt(rows.for_neighbours(counts).power(2).sum(axis=1))
     np.testing.assert_allclose(np.asarray(lengths).ravel(), 1)

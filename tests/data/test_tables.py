@@ -73,7 +73,7 @@ def test_no_header_no_labels_other_marks(build: Any) -> None:
 
 def test_several_targets(build: Any) -> None:
     graph = build("id,x,t1,t2\na,1,0,1\nb,2,,1\n", "a,b\na,b\n", label_column=["t1", "t2"])
-    assert graph.is_multilabel
+    assert not graph.task.has_classes
     np.testing.assert_array_equal(graph.labels, [[0, 1], [np.nan, 1]])
     assert graph.class_names == ("t1", "t2")
 

@@ -29,10 +29,10 @@ from gssc.models.str_contrast import STRContrast, STRContrastSettings
 CLOSE = {"rtol": 0, "atol": 1e-5}
 
 
-def trained(activation: str = "leaky_relu", block: str = "norm_first", layers: int = 2) -> STRContrast:
+def trained(activation: str = "leaky_relu", layer_order: str = "norm_first", layers: int = 2) -> STRContrast:
     """A network whose batch norms have something to fold."""
     torch.manual_seed(0)
-    config = STRContrastSettings(hidden=16, layers=layers, activation=activation, block=block)  # type: ignore[arg-type]
+    config = STRContrastSettings(hidden=16, layers=layers, activation=activation, layer_order=layer_order)  # type: ignore[arg-type]
     return with_other_norms(STRContrast(12, 5, config))
 
 
@@ -133,13 +133,13 @@ OPTIONS = [
 
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch calls its CSR a prototype
 @pytest.mark.parametrize("options", OPTIONS, ids=["plain", "normalised", "multilabel"])
-@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
+@pytest.mark.parametrize("layer_order", ["norm_first", "activation_first"])
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu"])
 @pytest.mark.parametrize("format", READERS)
 def test_every_output_is_the_trained_models(
-    tmp_path: Path, format: str, activation: str, block: str, options: dict[str, Any]
+    tmp_path: Path, format: str, activation: str, layer_order: str, options: dict[str, Any]
 ) -> None:
-    network = trained(activation, block)
+    network = trained(activation, layer_order)
     deployed(network, **options).save(tmp_path)
     export = export_run(tmp_path, format)
     assert export.difference is not None

@@ -152,7 +152,7 @@ def test_what_is_not_a_finished_run(model: DeployedModel, tmp_path: Path) -> Non
         read_run_model(tmp_path / "empty")
     (tmp_path / "empty" / "scores.npz").touch()
     for read in (read_run_model, DeployedModel.load):
-        with pytest.raises(GsscError, match=r"its model needs the graph to predict; .* in scores\.npz"):
+        with pytest.raises(GsscError, match=r"its model needs the graph to predict; .* in scores\.npz$"):
             read(tmp_path / "empty")
     model.save(tmp_path / "run")
     (tmp_path / "run" / "config.yaml").write_text("train: {lr: 0.5}")

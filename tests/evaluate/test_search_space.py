@@ -17,11 +17,14 @@ BASE = parse_config({"model": {"name": "str_contrast"}})
         ("model.hidden=16..64", Dimension("model.hidden", low=16, high=64, whole=True)),
         ("train.lr=1e-3,0.01,1", Dimension("train.lr", choices=(0.001, 0.01, 1.0))),
         ("objective.negatives=degree,none", Dimension("objective.negatives", choices=("degree", "none"))),
-        ("objective.bounded=true,false", Dimension("objective.bounded", choices=(True, False))),
     ],
 )
 def test_any_setting_with_choices_or_a_range(text, dimension):
     assert parse_dimension(text, BASE) == dimension
+
+
+def test_a_setting_that_is_true_or_false() -> None:
+    assert parse_dimension("teachers.trees=true,false", parse_config()).choices == (True, False)
 
 
 @pytest.mark.parametrize(

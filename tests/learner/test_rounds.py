@@ -8,8 +8,9 @@ import pytest
 from gssc.data import load_dataset
 from gssc.learner.faculty import Faculty
 from gssc.learner.jury import Jury
-from gssc.learner.learner import MORE_STEPS, LearnerTraining, known_labels
+from gssc.learner.learner import LearnerTraining, known_labels
 from gssc.learner.pool import Pool
+from gssc.learner.rounds import MORE_STEPS
 from gssc.learner.settings import Config
 from gssc.learner.student import CLOSE, labels_only_mlp
 
@@ -31,7 +32,7 @@ def test_students_that_cannot_follow_their_teacher_take_more_steps() -> None:
     training = learner(steps=10, signal=0.3)
     students = phases(training)
     assert students[:2] == [f"student 1, {CLOSE}", f"student 2, {CLOSE}"]
-    assert training.effort >= MORE_STEPS
+    assert training.rounds.effort >= MORE_STEPS
     kept = training.best.record
     assert kept is not None
     assert "student 1" not in kept.phase
@@ -41,13 +42,13 @@ def test_students_that_cannot_follow_their_teacher_take_more_steps() -> None:
 def test_unseen_rows_never_take_more_steps() -> None:
     training = learner(steps=10, signal=0.3, setting="cold-start")
     phases(training)
-    assert training.effort == 1
+    assert training.rounds.effort == 1
 
 
 def test_rounds_end_where_the_next_teacher_has_hardly_more_to_teach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gssc.learner.learner.LEAST_GAIN", 1000.0)
+    monkeypatch.setattr("gssc.learner.rounds.LEAST_GAIN", 1000.0)
     assert {phase[:9] for phase in phases(learner(steps=100, signal=2.0))} == {"student 1"}
-    monkeypatch.setattr("gssc.learner.learner.LEAST_GAIN", -1000.0)
+    monkeypatch.setattr("gssc.learner.rounds.LEAST_GAIN", -1000.0)
     students = phases(learner(steps=100, signal=2.0))
     assert {phase[:9] for phase in students} == {"student 1", "student 2", "student 3"}
     assert len([phase for phase in students if phase.startswith("student 3")]) <= 2

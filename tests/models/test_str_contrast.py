@@ -14,8 +14,9 @@ from torch import Tensor
 
 from gssc.deploy import DeployedModel
 from gssc.features import FeatureTable
-from gssc.models.blocks import Block, dropout_mask
+from gssc.models.dropout import dropout_mask
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
+from gssc.models.norm_activation import NormActivation
 from gssc.models.str_contrast import PairLogits, STRContrast, STRContrastSettings
 from gssc.tasks import Classes
 from gssc.train import losses
@@ -25,7 +26,7 @@ NODES, FEATURES, CLASSES = 12, 5, 3
 TASK = Classes(3)
 SMALL = STRContrastSettings(hidden=6, dropout=0.0)
 MIX_AT = ("first", "last")
-MIX_BY = ("own_net", "vector", "random", "off")
+MIX_BY = ("own_net", "vector", "off")
 HEADS = ("separate", "shared")
 
 
@@ -82,15 +83,17 @@ def worn(config: STRContrastSettings) -> STRContrast:
 # Prediction and its folded form ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("head_blocks", HEADS)
+@pytest.mark.parametrize("head_norms", HEADS)
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("activation", ["leaky_relu", "relu"])
-@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
+@pytest.mark.parametrize("layer_order", ["norm_first", "activation_first"])
 @torch.no_grad()
 def test_the_deployed_model_predicts_what_the_trained_one_does(
-    block: str, activation: str, layers: int, head_blocks: str
+    layer_order: str, activation: str, layers: int, head_norms: str
 ):
-    config = replace(SMALL, block=block, activation=activation, layers=layers, head_blocks=head_blocks, dropout=0.5)
+    config = replace(
+        SMALL, layer_order=layer_order, activation=activation, layers=layers, head_norms=head_norms, dropout=0.5
+    )
     model = worn(config)
     deployed = DeployedModel(model.folded_layers(), ["a", "b", "c"], activation=activation)
     assert deployed.widths == [FEATURES, *[6] * layers, CLASSES]
@@ -102,11 +105,11 @@ def test_the_deployed_model_predicts_what_the_trained_one_does(
 
 @torch.no_grad()
 def test_prediction_is_the_mlp_of_eq_7_written_out():
-    model = worn(replace(SMALL, block="activation_first", activation="relu", layers=2))
+    model = worn(replace(SMALL, layer_order="activation_first", activation="relu", layers=2))
     x = torch.from_numpy(features())
-    for block, linear in zip((*model.blocks, model.predict_block), (*model.linears, model.predict_head), strict=True):
+    for step, linear in zip((*model.norms, model.predict_norm), (*model.linears, model.predict_head), strict=True):
         x = F.relu(x @ model.first.weight + model.first.bias) if x.shape[1] == FEATURES else F.relu(x)
-        norm = block.norm
+        norm = step.norm
         x = (x - norm.running_mean) / (norm.running_var + 1e-5).sqrt() * norm.scale + norm.shift
         x = linear(x)
     assert torch.allclose(model.eval()(torch.from_numpy(features())), x, atol=1e-5)
@@ -127,9 +130,9 @@ def test_predicting_changes_nothing():
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
-def test_the_folded_layers_do_not_move_with_later_training(block: str):
-    model = worn(replace(SMALL, block=block))
+@pytest.mark.parametrize("layer_order", ["norm_first", "activation_first"])
+def test_the_folded_layers_do_not_move_with_later_training(layer_order: str):
+    model = worn(replace(SMALL, layer_order=layer_order))
     deployed = DeployedModel(model.folded_layers(), ["a", "b", "c"], activation="leaky_relu")
     before = deployed.logits(features())
     with torch.no_grad():
@@ -142,8 +145,8 @@ def test_the_folded_layers_do_not_move_with_later_training(block: str):
 
 
 def z_of(model: STRContrast, hidden: Tensor) -> Tensor:
-    """Head g on a group of rows that already stand where the last block begins (separate heads, no dropout)."""
-    norm = model.contrast_block.norm
+    """Head g on a group of rows that already stand where the last norm begins (separate heads, no dropout)."""
+    norm = model.contrast_norm.norm
     normed = F.batch_norm(hidden, None, None, norm.scale, norm.shift, True)
     return model.contrast_head(F.leaky_relu(normed, 0.01))
 
@@ -173,12 +176,12 @@ def test_beta_of_the_text_is_a_shared_vector_on_both_ends(floor: float):
 
 def test_a_floor_of_one_is_the_neighbour_itself():
     batch = a_batch()
-    by_floor = a_model(replace(SMALL, mix_by="random", mix_floor=1.0))
+    by_floor = a_model(replace(SMALL, mix_by="vector", mix_floor=1.0))
     off = a_model(replace(SMALL, mix_by="off"))
     assert torch.allclose(compared(by_floor, batch).mixed, compared(off, batch).mixed, atol=1e-5)
 
 
-@pytest.mark.parametrize(("mix_by", "learned"), [("own_net", True), ("vector", True), ("random", False)])
+@pytest.mark.parametrize(("mix_by", "learned"), [("own_net", True), ("vector", True), ("off", False)])
 @pytest.mark.parametrize("mix_at", MIX_AT)
 def test_a_learnable_beta_learns(mix_by: str, learned: bool, mix_at: str):
     model, batch = a_model(replace(SMALL, mix_by=mix_by, mix_at=mix_at)), a_batch()
@@ -191,7 +194,7 @@ def test_a_learnable_beta_learns(mix_by: str, learned: bool, mix_at: str):
             assert mixing[name].grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize(("mix_by", "rates"), [("own_net", [None, 1e-4]), ("random", [None]), ("off", [None])])
+@pytest.mark.parametrize(("mix_by", "rates"), [("own_net", [None, 1e-4]), ("off", [None])])
 def test_what_gives_beta_learns_at_a_rate_of_its_own(mix_by: str, rates: list[float | None]):
     model = a_model(replace(SMALL, mix_by=mix_by))
     groups = model.parameter_groups(1e-4)
@@ -205,13 +208,13 @@ def test_what_gives_beta_learns_at_a_rate_of_its_own(mix_by: str, rates: list[fl
 # Roles ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("head_blocks", "mix_at"), list(product(HEADS, MIX_AT)))
+@pytest.mark.parametrize(("head_norms", "mix_at"), list(product(HEADS, MIX_AT)))
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("negatives", ["uniform", "degree", "in_batch", "none"])
 def test_every_architecture_gives_every_logit_the_losses_need(
-    head_blocks: str, mix_at: str, layers: int, negatives: str
+    head_norms: str, mix_at: str, layers: int, negatives: str
 ):
-    config = replace(SMALL, head_blocks=head_blocks, mix_at=mix_at, layers=layers, dropout=0.5)
+    config = replace(SMALL, head_norms=head_norms, mix_at=mix_at, layers=layers, dropout=0.5)
     model, batch = a_model(config), a_batch(negatives)
     out = compared(model, batch)
     assert out.endpoints.shape == out.mixed.shape == (2, 10, CLASSES)
@@ -227,11 +230,11 @@ def test_every_architecture_gives_every_logit_the_losses_need(
             assert parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize(("mix_at", "head_blocks"), list(product(MIX_AT, HEADS)))
-def test_sparse_and_dense_features_train_alike(mix_at: str, head_blocks: str):
+@pytest.mark.parametrize(("mix_at", "head_norms"), list(product(MIX_AT, HEADS)))
+def test_sparse_and_dense_features_train_alike(mix_at: str, head_norms: str):
     gradients = []
     for sparse in (False, True):
-        model = a_model(replace(SMALL, mix_at=mix_at, head_blocks=head_blocks, dropout=0.5))
+        model = a_model(replace(SMALL, mix_at=mix_at, head_norms=head_norms, dropout=0.5))
         out = compared(model, a_batch(sparse=sparse))
         losses.pair_smoothness(TASK, out.endpoints, out.mixed, out.negatives).mean().backward()
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
@@ -240,9 +243,9 @@ def test_sparse_and_dense_features_train_alike(mix_at: str, head_blocks: str):
         assert torch.allclose(dense, gradients[1][name], atol=1e-5), name
 
 
-@pytest.mark.parametrize(("mix_at", "head_blocks"), list(product(MIX_AT, HEADS)))
-def test_in_batch_negatives_are_the_targets_of_other_pairs(mix_at: str, head_blocks: str):
-    config = replace(SMALL, mix_by="off", mix_at=mix_at, head_blocks=head_blocks)
+@pytest.mark.parametrize(("mix_at", "head_norms"), list(product(MIX_AT, HEADS)))
+def test_in_batch_negatives_are_the_targets_of_other_pairs(mix_at: str, head_norms: str):
+    config = replace(SMALL, mix_by="off", mix_at=mix_at, head_norms=head_norms)
     model, batch = a_model(config), a_batch("in_batch")
     out = compared(model, batch)
     # With mixing off, the mixed point of direction i -> j is z of the target; its batch statistics are the targets'.
@@ -254,19 +257,21 @@ def test_in_batch_negatives_are_the_targets_of_other_pairs(mix_at: str, head_blo
 def test_each_role_is_normalised_on_its_own():
     spread = torch.tensor([1.0, 5.0, 0.5]).view(3, 1, 1)
     groups = torch.rand(3, 8, 6, generator=torch.Generator().manual_seed(0)) * spread
-    no_activation = replace(SMALL, block="activation_first")  # positive rows and the norm last: nothing else happens
-    normed = Block(6, no_activation, rng())(groups)
+    no_activation = replace(
+        SMALL, layer_order="activation_first"
+    )  # positive rows and the norm last: nothing else happens
+    normed = NormActivation(6, no_activation, rng())(groups)
     assert torch.allclose(normed.mean(1), torch.zeros(3, 6), atol=1e-5)
     assert torch.allclose(normed.var(1, unbiased=False), torch.ones(3, 6), atol=1e-2)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 @pytest.mark.parametrize("activation", ["leaky_relu", "relu"])
-@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
-def test_the_written_out_block_is_pytorchs_own_forward_and_backward(block: str, activation: str, rate: float):
-    config = replace(SMALL, block=block, activation=activation, dropout=rate)
+@pytest.mark.parametrize("layer_order", ["norm_first", "activation_first"])
+def test_the_written_out_step_is_pytorchs_own_forward_and_backward(layer_order: str, activation: str, rate: float):
+    config = replace(SMALL, layer_order=layer_order, activation=activation, dropout=rate)
     generator = torch.Generator().manual_seed(0)
-    part = Block(4, config, rng())
+    part = NormActivation(4, config, rng())
     with torch.no_grad():
         part.norm.scale.copy_(torch.randn(4, generator=generator))
         part.norm.shift.copy_(torch.randn(4, generator=generator))
@@ -277,11 +282,11 @@ def test_the_written_out_block_is_pytorchs_own_forward_and_backward(block: str, 
         return F.leaky_relu(rows, 0.01) if activation == "leaky_relu" else F.relu(rows)
 
     def reference(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        if block == "activation_first":
+        if layer_order == "activation_first":
             x = activate(x)
         groups = list(x)
         x = torch.cat([F.batch_norm(rows, None, None, scale, shift, True) for rows in groups]).view(3, 7, 4)
-        if block == "norm_first":
+        if layer_order == "norm_first":
             x = activate(x)
         mask = dropout_mask(x.shape, rate, rng())
         return x if mask is None else x * mask
@@ -301,7 +306,7 @@ def test_the_written_out_block_is_pytorchs_own_forward_and_backward(block: str, 
 
 def test_running_statistics_are_those_of_pytorchs_batch_norm_over_the_tracked_groups():
     x = torch.randn(3, 7, 4, generator=torch.Generator().manual_seed(0)) + 2
-    part, norm = Block(4, SMALL, rng()), torch.nn.BatchNorm1d(4)
+    part, norm = NormActivation(4, SMALL, rng()), torch.nn.BatchNorm1d(4)
     part(x, tracked=2)
     for rows in x[:2]:
         norm(rows)
@@ -309,19 +314,20 @@ def test_running_statistics_are_those_of_pytorchs_batch_norm_over_the_tracked_gr
     assert torch.allclose(part.norm.running_var, norm.running_var)
 
 
-@pytest.mark.parametrize("head_blocks", HEADS)
+@pytest.mark.parametrize("head_norms", HEADS)
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("mix_at", MIX_AT)
-def test_only_endpoints_enter_the_statistics_prediction_uses(mix_at: str, layers: int, head_blocks: str):
-    """The block says so. Mixed points and negatives that differ must leave what prediction uses as it is."""
-    config = replace(SMALL, layers=layers, mix_at=mix_at, head_blocks=head_blocks, mix_by="random", mix_floor=0.0)
+def test_only_endpoints_enter_the_statistics_prediction_uses(mix_at: str, layers: int, head_norms: str):
+    """Mixed points and negatives that differ must leave what prediction uses as it is."""
+    config = replace(SMALL, layers=layers, mix_at=mix_at, head_norms=head_norms, mix_by="vector", mix_floor=0.0)
     batch, statistics = a_batch(), []
     for shift in (0, 1):
         model = a_model(config)
         changed = replace(batch, negative=(batch.negative + shift) % batch.rows.shape[0])
-        compared(model, changed, shift)  # no dropout: the generator only mixes
-        blocks = [*model.blocks, model.predict_block]
-        statistics.append([torch.stack([block.norm.running_mean, block.norm.running_var]) for block in blocks])
+        model.mix_vector.weight.data.fill_(shift)
+        compared(model, changed)
+        steps = [*model.norms, model.predict_norm]
+        statistics.append([torch.stack([step.norm.running_mean, step.norm.running_var]) for step in steps])
     for first, second in zip(*statistics, strict=True):
         assert not torch.equal(first[0], torch.zeros(6))
         assert torch.allclose(first, second, atol=1e-6)
@@ -364,9 +370,9 @@ def test_no_dropout_needs_no_mask_and_no_random_numbers():
 
 
 def test_prediction_drops_nothing():
-    part = Block(6, replace(SMALL, dropout=0.9), rng()).eval()
+    part = NormActivation(6, replace(SMALL, dropout=0.9), rng()).eval()
     x = torch.ones(1, 50, 6)
-    assert torch.equal(part(x), Block(6, SMALL, rng()).eval()(x))
+    assert torch.equal(part(x), NormActivation(6, SMALL, rng()).eval()(x))
 
 
 def test_repr_tells_the_widths():
@@ -406,7 +412,7 @@ def test_windows_that_overlap_add_up_their_gradients(start: int):
 
 
 def test_a_block_cannot_go_back_twice_over_arrays_it_has_used_up():
-    out = Block(4, SMALL, rng())(torch.randn(2, 5, 4, requires_grad=True)).sum()
+    out = NormActivation(4, SMALL, rng())(torch.randn(2, 5, 4, requires_grad=True)).sum()
     out.backward(retain_graph=True)
     with pytest.raises(AttributeError):
         out.backward()
@@ -415,9 +421,9 @@ def test_a_block_cannot_go_back_twice_over_arrays_it_has_used_up():
 # The plain path --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("block", ["norm_first", "activation_first"])
-def test_the_plain_path_computes_what_the_fast_one_does(block: str) -> None:
-    config = STRContrastSettings(hidden=6, dropout=0.5, block=block)  # type: ignore[arg-type]
+@pytest.mark.parametrize("layer_order", ["norm_first", "activation_first"])
+def test_the_plain_path_computes_what_the_fast_one_does(layer_order: str) -> None:
+    config = STRContrastSettings(hidden=6, dropout=0.5, layer_order=layer_order)  # type: ignore[arg-type]
     batch, found = a_batch(), []
     for plain in (False, True):
         torch.manual_seed(0)
@@ -431,7 +437,7 @@ def test_the_plain_path_computes_what_the_fast_one_does(block: str) -> None:
 
 
 @pytest.mark.parametrize("negatives", ["uniform", "in_batch"])
-@pytest.mark.parametrize("mix_by", ["own_net", "vector", "random", "off"])
+@pytest.mark.parametrize("mix_by", ["own_net", "vector", "off"])
 @pytest.mark.parametrize("mix_at", ["first", "last"])
 def test_nothing_is_computed_on_another_device_than_the_models(mix_at: str, mix_by: str, negatives: str) -> None:
     """Tensors of the device "meta" have no values; an operation that meets one of a CPU as well is an error."""

@@ -10,7 +10,7 @@ import pytest
 from gssc.deploy import DeployedModel
 from gssc.serve import batching
 from gssc.serve.batching import Batcher
-from gssc.serve.features import Features, SparseRows
+from gssc.serve.json_rows import Features, SparseRequest
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import Metrics
 
@@ -50,7 +50,7 @@ def test_requests_that_come_together_go_together(model: DeployedModel) -> None:
 
 
 def test_dense_and_sparse_rows_do_not_mix_but_agree(model: DeployedModel) -> None:
-    sparse = SparseRows(np.array([2, 1], np.float32), np.array([1, 0], np.int32), [1, 1])
+    sparse = SparseRequest(np.array([2, 1], np.float32), np.array([1, 0], np.int32), [1, 1])
     dense = np.array([[0, 2, 0], [1, 0, 0]], np.float32)
 
     async def work(batcher: Batcher) -> list[np.ndarray]:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gssc.serve.features import SparseRows, join
-from gssc.serve.json_rows import LARGEST, parse
+from gssc.serve.json_rows import LARGEST, SparseRequest, join, parse
 from gssc.serve.limits import Limits, Refused
 
 LIMITS = Limits(max_rows=4)
@@ -33,7 +32,7 @@ def test_dense_rows() -> None:
 
 def test_sparse_rows_are_the_dense_ones() -> None:
     rows = read('{"indices": [[2, 0], [], [1.0]], "values": [[5, 1.5], [], [2]]}')
-    assert isinstance(rows, SparseRows)
+    assert isinstance(rows, SparseRequest)
     assert len(rows) == 3
     np.testing.assert_array_equal(join([rows], 3).toarray(), [[1.5, 0, 5], [0, 0, 0], [0, 2, 0]])
     np.testing.assert_array_equal(join([rows, rows], 3).toarray()[3:], join([rows], 3).toarray())
@@ -150,7 +149,7 @@ def test_any_body_is_rows_or_a_refusal(body: bytes, names: bool) -> None:
     except Refused:
         return
     matrix = join([rows], 3)
-    dense = matrix.toarray() if isinstance(rows, SparseRows) else matrix
+    dense = matrix.toarray() if isinstance(rows, SparseRequest) else matrix
     assert dense.shape == (len(rows), 3)
     assert np.isfinite(dense).all()
 

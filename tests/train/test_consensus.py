@@ -30,7 +30,7 @@ def settings(**train: object) -> dict:
 
 
 def test_one_round_of_averaging_by_hand() -> None:
-    consensus = Consensus(TASK, PATH, KNOWN, decay=0.5, steps=1)
+    consensus = Consensus(TASK, PATH, KNOWN, steps=1)
     consensus.take_in(PROBABILITIES)
     soft = consensus.soft_labels()
     # Node 0 is known: (1, 0). Agreement: 0-1 1*0.8 = 0.8; 1-2 0.8*0.5 + 0.2*0.5 = 0.5; 2-3 0.5*0.1 + 0.5*0.9 = 0.5.
@@ -42,22 +42,22 @@ def test_one_round_of_averaging_by_hand() -> None:
 
 
 def test_the_mean_forgets_by_its_decay() -> None:
-    consensus = Consensus(TASK, PATH, torch.full((4,), -1), decay=0.5, steps=0)
+    consensus = Consensus(TASK, PATH, torch.full((4,), -1), steps=0)
     consensus.take_in(torch.tensor([[1.0, 0.0]] * 4))
     consensus.take_in(torch.tensor([[0.0, 1.0]] * 4))
-    # (0.5 * (1, 0) + (0, 1)) / 1.5
-    assert torch.allclose(consensus.soft_labels(), torch.tensor([[1 / 3, 2 / 3]] * 4))
+    # (0.97 * (1, 0) + (0, 1)) / 1.97
+    assert torch.allclose(consensus.soft_labels(), torch.tensor([[0.97 / 1.97, 1 / 1.97]] * 4))
 
 
 def test_the_mean_that_validation_likes_best_counts_and_of_equals_the_last() -> None:
-    consensus = Consensus(TASK, PATH, torch.full((4,), -1), decay=0.5, steps=0)
+    consensus = Consensus(TASK, PATH, torch.full((4,), -1), steps=0)
     for first, merit in ((0.9, 0.5), (0.8, 0.7), (0.7, 0.7), (0.1, 0.6)):
         consensus.keep_if_best(torch.tensor([[first, 1 - first]] * 4), merit)
     assert torch.allclose(consensus.soft_labels(), torch.tensor([[0.7, 0.3]] * 4))
 
 
 def test_without_validation_nodes_the_last_mean_counts() -> None:
-    consensus = Consensus(TASK, PATH, torch.full((4,), -1), decay=0.5, steps=0)
+    consensus = Consensus(TASK, PATH, torch.full((4,), -1), steps=0)
     for first in (0.9, 0.2):
         consensus.keep_if_best(torch.tensor([[first, 1 - first]] * 4), float("nan"))
     assert torch.allclose(consensus.soft_labels(), torch.tensor([[0.2, 0.8]] * 4))
@@ -75,7 +75,7 @@ def test_training_consolidates_from_the_epoch_of_the_best_mean() -> None:
 
 
 def test_an_isolated_node_keeps_its_own_mean() -> None:
-    consensus = Consensus(TASK, np.array([[0], [1]]), torch.full((3,), -1), decay=0.9, steps=3)
+    consensus = Consensus(TASK, np.array([[0], [1]]), torch.full((3,), -1), steps=3)
     probabilities = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     consensus.take_in(probabilities)
     assert torch.allclose(consensus.soft_labels()[2], probabilities[2])
@@ -83,7 +83,7 @@ def test_an_isolated_node_keeps_its_own_mean() -> None:
 
 def test_tasks_keep_known_entries_and_average_the_rest() -> None:
     labels = torch.tensor([[1.0, float("nan")], [float("nan"), float("nan")]])
-    consensus = Consensus(MultiLabel(2), np.array([[0], [1]]), labels, decay=0.5, steps=1)
+    consensus = Consensus(MultiLabel(2), np.array([[0], [1]]), labels, steps=1)
     consensus.take_in(torch.tensor([[0.2, 0.6], [0.5, 0.4]]))
     # Node 0 is (1, 0.6). Agreement: task 0: 1*0.5 + 0 = 0.5; task 1: 0.6*0.4 + 0.4*0.6 = 0.48; mean 0.49.
     share = 0.49 / 1.49
@@ -101,7 +101,7 @@ def test_walk_rows_sum_to_one() -> None:
 
 def test_soft_labels_before_any_prediction_are_refused() -> None:
     with pytest.raises(ValueError, match="no predictions"):
-        Consensus(TASK, PATH, KNOWN, 0.9, 1).soft_labels()
+        Consensus(TASK, PATH, KNOWN, 1).soft_labels()
 
 
 def test_the_last_phase_comes_last_and_its_last_epoch_is_kept() -> None:

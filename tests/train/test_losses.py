@@ -29,37 +29,29 @@ def test_smoothness_pulls_both_ends_to_the_mixed_point():
     assert losses.pair_smoothness(TASK, ENDPOINTS, MIXED, None).tolist() == [6, 2, 10]
 
 
-def test_smoothness_pushes_both_ends_from_one_negative_as_eq_11_is_written():
-    negatives = Z[torch.tensor([3, 3, 1])]
-    # pair (0, 1), k = 3, z = (0, 0): mean(4, 0) + mean(1, 1) = 2 + 1 = 3;    6 - 3 = 3
-    # pair (1, 2), k = 3, z = (0, 0): mean(1, 1) + mean(0, 16) = 1 + 8 = 9;   2 - 9 = -7
-    # pair (2, 3), k = 1, z = (1, 3): mean(1, 1) + mean(1, 1) = 1 + 1 = 2;   10 - 2 = 8
-    assert losses.pair_smoothness(TASK, ENDPOINTS, MIXED, negatives, bounded=False).tolist() == [3, -7, 8]
-    half = losses.pair_smoothness(TASK, ENDPOINTS, MIXED, negatives, negative_weight=0.5, bounded=False)
-    assert half.tolist() == [4.5, -2.5, 9]
-
-
-def test_bounded_negative_compares_probabilities():
+def test_smoothness_pushes_both_ends_from_one_negative_by_probabilities():
     negatives = Z[torch.tensor([3, 3, 1])]
     # With two classes the softmax of (a, b) is (p, 1 - p), p = 1 / (1 + e^(b - a)), and the mean squared error
     # of two such vectors is the square of the difference of their p.
     p = {0: 1 / (1 + exp(-2)), 1: 1 / 2, 2: 1 / (1 + exp(4)), 3: 1 / (1 + exp(2))}  # of y
     flat, tilted = 1 / 2, 1 / (1 + exp(2))  # of z_3 = (0, 0) and z_1 = (1, 3)
-    expected = [
-        6 - ((p[0] - flat) ** 2 + (p[1] - flat) ** 2),
-        2 - ((p[1] - flat) ** 2 + (p[2] - flat) ** 2),
-        10 - ((p[2] - tilted) ** 2 + (p[3] - tilted) ** 2),
+    push = [
+        (p[0] - flat) ** 2 + (p[1] - flat) ** 2,
+        (p[1] - flat) ** 2 + (p[2] - flat) ** 2,
+        (p[2] - tilted) ** 2 + (p[3] - tilted) ** 2,
     ]
-    assert losses.pair_smoothness(TASK, ENDPOINTS, MIXED, negatives).tolist() == pytest.approx(expected, abs=1e-6)
+    for weight in (1.0, 0.5):
+        expected = [pull - weight * away for pull, away in zip([6, 2, 10], push, strict=True)]
+        found = losses.pair_smoothness(TASK, ENDPOINTS, MIXED, negatives, weight)
+        assert found.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_bounded_negative_stays_bounded_where_the_raw_one_runs_away():
+def test_the_negative_term_is_bounded_however_large_the_logits():
     far = torch.full((1, 2), 0.0)
     for size in (1e1, 1e3, 1e5):
         ends = torch.tensor([[[size, -size]], [[size, -size]]])
         # Probabilities differ by at most 1 each, so either end pushes by at most 1.
         assert losses.pair_smoothness(TASK, ends, ends, far).item() >= -2
-        assert losses.pair_smoothness(TASK, ends, ends, far, bounded=False).item() == pytest.approx(-2 * size**2)
 
 
 def test_no_weight_on_the_negatives_is_no_negatives():

@@ -131,7 +131,7 @@ def import_graph(
     console = Console(markup=False)  # a class may be called [red]
     console.print(graph_facts(graph))
     if edges is None:
-        note = "No edge table: rows are connected to their nearest neighbours, with all columns on one scale."
+        note = "No edge table: rows are connected to their nearest neighbours, with unlike columns put on one scale."
         console.print(note, soft_wrap=True)
     told = f"Written to {out}; next: gssc train --graph {out} --out runs/{Path(out).stem}"
     console.print(told, soft_wrap=True, highlight=False)

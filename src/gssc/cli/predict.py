@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from gssc.deploy import DeployedModel, Rows
+    from gssc.deploy import DeployedModel, TableRows
 
 EXAMPLES = """\
 examples:
@@ -78,7 +78,7 @@ def run(args: Any) -> None:
     summary.show(str(args.out), to_stderr=to_stream)
 
 
-def blocks_of(args: Any, model: DeployedModel) -> Iterator[Rows]:
+def blocks_of(args: Any, model: DeployedModel) -> Iterator[TableRows]:
     """The rows of a table or of a graph on disk, a block at a time."""
     from gssc.deploy import row_blocks
 

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from gssc.data.checks import Cleaning
-from gssc.deploy import Rows
+from gssc.deploy import TableRows
 from gssc.errors import GsscError
 from gssc.files import read_json, sha256
 from gssc.graph import Graph
@@ -118,7 +118,7 @@ def open_graph(folder: str | PathLike[str], **changes: Any) -> Graph:
 
 def row_blocks_of(
     folder: str | PathLike[str], feature_names: Sequence[str] | None = None, width: int | None = None
-) -> Iterator[Rows]:
+) -> Iterator[TableRows]:
     """Yield the feature rows of a graph on disk with their ids, in blocks, after checking that they fit a model.
 
     Raises GsscError after the last block if the SHA-256 of the features is not the recorded one.
@@ -141,7 +141,7 @@ def row_blocks_of(
         part = slice(start, start + ROWS_AT_A_TIME)
         ids = None if graph.node_ids is None else np.asarray(graph.node_ids[part])
         digest.update(np.ascontiguousarray(graph.features[part]).data)
-        yield Rows(np.asarray(graph.features[part], dtype=np.float32), ids)
+        yield TableRows(np.asarray(graph.features[part], dtype=np.float32), ids)
         release_pages(graph.features)
     _require_digest(path, digest.hexdigest(), describe(folder)["files"][path.name])
 

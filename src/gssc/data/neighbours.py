@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.data.scaling import Scaling
 from gssc.extras import require
 
 NEIGHBOURS = 8  # default number of neighbours per row; GSSCClassifier has the same default
@@ -53,6 +54,11 @@ def nearest_neighbour_edges(features: Any, k: int) -> np.ndarray:
         pairs = by_scikit_learn(features, k) if _installed("sklearn") else by_blocks(features, k)
     edges: np.ndarray = np.unique(np.sort(pairs, axis=0), axis=1)
     return edges
+
+
+def row_neighbours(features: Any, k: int, scaling: Scaling) -> np.ndarray:
+    """Return edges [2, E] between each row of a table and its `k` nearest rows (or all others), after scaling."""
+    return nearest_neighbour_edges(scaling.for_neighbours(scaling.applied(features)), min(k, features.shape[0] - 1))
 
 
 def _installed(module: str) -> bool:

@@ -10,6 +10,12 @@ import scipy.sparse as sp
 
 # Beyond this ratio of offset to spread, single precision leaves fewer than four digits to tell values apart.
 FAR_FROM_ZERO = 1e3
+SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
+UNIT_SCALE = (0.1, 3.0)  # the median and the greatest spread of columns that need no scaling
+LARGEST_UNIT_VALUE = 10.0
+ROWS_JUDGED = 10_000
+NUMBERS_JUDGED = 2**20  # of memory-mapped rows
+COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
 
 
 @dataclass
@@ -27,20 +33,23 @@ class Scaling:
 
     @classmethod
     def of(cls, features: Any, normalize: str) -> Scaling:
-        """Return the scaling of a table.
+        """Return how features are scaled before training, learned from them.
 
         Args:
-            features: [N, d], dense or CSR.
-            normalize: ``standard`` gives columns mean zero and standard deviation one (a sparse table keeps its zeros:
-                its columns get mean square one); ``row``; ``none``; ``auto`` is ``row`` for a sparse table without
-                negative values, which usually holds counts, and ``standard`` for anything else.
+            features: [N, d], dense, memory-mapped or CSR.
+            normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are);
+                ``standard`` takes its mean off each column and divides by its standard deviation (CSR keeps its zeros:
+                its columns get mean square one); ``none``; ``auto`` is ``row`` for sparse rows that are never
+                negative, such as bags of words, ``none`` for columns that are on a scale of about one already, else
+                ``standard``.
         """
-        sparse = sp.issparse(features)
         if normalize == "auto":
-            normalize = "row" if sparse and features.min() >= 0 else "standard"
+            normalize = usual_normalization(features)
         if normalize != "standard":
             return cls("row" if normalize == "row" else "none")
-        if sparse:
+        if isinstance(features, np.memmap):
+            features = some_rows(features)
+        if sp.issparse(features):
             square = np.asarray(features.multiply(features).mean(axis=0), dtype=np.float64).ravel()
             return cls("none", None, np.where(square > 0, np.sqrt(square), 1.0))
         mean = features.mean(axis=0, dtype=np.float64)
@@ -79,3 +88,37 @@ class Scaling:
         distance[self.scale == 1.0] = 0  # constant columns are not divided by a spread
         worst = int(distance.argmax())
         return worst if distance[worst] > FAR_FROM_ZERO else None
+
+
+def usual_normalization(features: Any) -> str:
+    """Return what ``auto`` stands for: ``row``, ``none`` or ``standard``; judged by at most 10,000 rows."""
+    rows = some_rows(features)
+    filled = (rows != 0).sum() / max(1, rows.shape[0] * rows.shape[1])
+    if filled <= SPARSE_SHARE and rows.min() >= 0:
+        return "row"
+    spread = column_spread(rows)
+    alike = len(spread) == 0 or (spread.max() <= UNIT_SCALE[1] and np.median(spread) >= UNIT_SCALE[0])
+    return "none" if alike and max(rows.max(), -rows.min()) <= LARGEST_UNIT_VALUE else "standard"
+
+
+def column_spread(rows: Any) -> np.ndarray:
+    """Return the standard deviations of the columns that vary; of CSR columns the root of their mean square."""
+    if sp.issparse(rows):
+        spread = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64).ravel())
+    else:
+        parts = [rows[:, start : start + COLUMNS_JUDGED] for start in range(0, rows.shape[1], COLUMNS_JUDGED)]
+        spread = np.concatenate([np.asarray(part, dtype=np.float64).std(axis=0) for part in parts] or [np.empty(0)])
+    return spread[spread > 0]
+
+
+def some_rows(features: Any) -> Any:
+    """At most 10,000 rows at equal distances, in memory; all of them if there are no more.
+
+    Of wide memory-mapped rows there are fewer, so that they take a few megabytes.
+    """
+    count, most = features.shape[0], ROWS_JUDGED
+    if isinstance(features, np.memmap):
+        most = min(most, max(1000, NUMBERS_JUDGED // features.shape[1]))
+    if count <= most:
+        return features
+    return features[np.linspace(0, count - 1, most).astype(np.int64)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from gssc.data.edge_table import edges_of_table
 from gssc.data.labels import clean_labels
-from gssc.data.neighbours import NEIGHBOURS, nearest_neighbour_edges
+from gssc.data.neighbours import NEIGHBOURS, row_neighbours
 from gssc.data.scaling import Scaling
 from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
 from gssc.data.table import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
@@ -187,13 +187,11 @@ def drawn_split(labels: np.ndarray, split: str | None, seed: int) -> tuple[Split
 
 def table_neighbours(features: Any, n_neighbors: int) -> np.ndarray:
     """Return edges [2, E] between each row of a table and its nearest rows, after scaling the columns."""
-    rows = features.shape[0]
-    if rows < 2:
+    if features.shape[0] < 2:
         raise GsscError("a table with one row has no neighbours: give more rows, or an edge table")
     if n_neighbors < 1:
         raise GsscError(f"n_neighbors is {n_neighbors}: use at least 1")
-    scaling = Scaling.of(features, "auto")
-    return nearest_neighbour_edges(scaling.for_neighbours(scaling.applied(features)), min(n_neighbors, rows - 1))
+    return row_neighbours(features, n_neighbors, Scaling.of(features, "auto"))
 
 
 def _refuse_data_as_names(table: Table) -> None:

@@ -2,7 +2,7 @@
 
 from gssc.deploy.model import DeployedModel
 from gssc.deploy.rows import read_rows, row_blocks
-from gssc.deploy.table_rows import Rows
+from gssc.deploy.table_rows import TableRows
 from gssc.deploy.tables import predictions_to, write_predictions
 
-__all__ = ["DeployedModel", "Rows", "predictions_to", "read_rows", "row_blocks", "write_predictions"]
+__all__ = ["DeployedModel", "TableRows", "predictions_to", "read_rows", "row_blocks", "write_predictions"]

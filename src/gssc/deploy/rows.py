@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gssc.deploy.columns import feature_columns, wrong_width
-from gssc.deploy.table_rows import Rows, parquet_blocks, text_blocks
+from gssc.deploy.table_rows import TableRows, parquet_blocks, text_blocks
 from gssc.errors import GsscError
 from gssc.files import require_regular
 from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, Lines, ending, records, records_of
@@ -45,7 +45,7 @@ def read_rows(
     *,
     id_name: str | None = None,
     decimal: str = ".",
-) -> Rows:
+) -> TableRows:
     """Read feature rows, or raise a :class:`GsscError` that names the place of the error.
 
     Args:
@@ -64,7 +64,7 @@ def read_rows(
         if _kind(path) in ARRAY_ENDINGS:
             _refuse_id_name(path, id_name)
             return _array(path, wanted, width)
-        return Rows.joined(list(row_blocks(path, wanted, width, id_name=id_name, decimal=decimal)))
+        return TableRows.joined(list(row_blocks(path, wanted, width, id_name=id_name, decimal=decimal)))
 
 
 def row_blocks(
@@ -74,7 +74,7 @@ def row_blocks(
     *,
     id_name: str | None = None,
     decimal: str = ".",
-) -> Iterator[Rows]:
+) -> Iterator[TableRows]:
     """Yield the rows of :func:`read_rows` a block at a time, so that a table need not fit into memory.
 
     A path of ``-`` is a text table on standard input, whose rows come as they arrive.
@@ -94,7 +94,7 @@ def row_blocks(
 
 def _blocks_of_table(
     path: Path, wanted: list[str] | None, width: int | None, id_name: str | None, decimal: str
-) -> Iterator[Rows]:
+) -> Iterator[TableRows]:
     if str(path) == STREAM:
         name = Path("standard input")
         lines = Lines(sys.stdin.buffer, name)
@@ -140,12 +140,12 @@ def _explained(path: Path) -> Iterator[None]:
         raise GsscError(f"cannot read {path}: {reason}") from error
 
 
-def _array(path: Path, wanted: list[str] | None, width: int | None) -> Rows:
+def _array(path: Path, wanted: list[str] | None, width: int | None) -> TableRows:
     """Return the rows of ``.npz`` or ``.npy``, the latter left on disk."""
     if ending(path) == ".npz":
         rows = _in_order(_read_npz(path), wanted)
     else:
-        rows = Rows(np.load(path, mmap_mode="r", allow_pickle=False))
+        rows = TableRows(np.load(path, mmap_mode="r", allow_pickle=False))
     _check(rows, path)
     width = width if wanted is None else len(wanted)
     if width is not None and rows.features.shape[1] != width:
@@ -153,13 +153,13 @@ def _array(path: Path, wanted: list[str] | None, width: int | None) -> Rows:
     return rows
 
 
-def _parts(rows: Rows) -> Iterator[Rows]:
+def _parts(rows: TableRows) -> Iterator[TableRows]:
     for start in range(0, len(rows), ARRAY_ROWS):
         ids = None if rows.ids is None else rows.ids[start : start + ARRAY_ROWS]
-        yield Rows(rows.features[start : start + ARRAY_ROWS], ids, rows.feature_names)
+        yield TableRows(rows.features[start : start + ARRAY_ROWS], ids, rows.feature_names)
 
 
-def _read_npz(path: Path) -> Rows:
+def _read_npz(path: Path) -> TableRows:
     # NumPy leaves a file it opened itself open when the archive is broken.
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         if not hasattr(file, "files"):
@@ -167,11 +167,11 @@ def _read_npz(path: Path) -> Rows:
         ids = _decoded(file["node_id"], "id") if "node_id" in file else None
         names = _names_of_npz(file["feature_names"]) if "feature_names" in file else None
         if "x" in file:
-            return Rows(file["x"], ids, names)
+            return TableRows(file["x"], ids, names)
         for prefix in ("x_", ""):
             keys = [prefix + part for part in ("data", "indices", "indptr", "shape")]
             if all(key in file for key in keys):
-                return Rows(_csr(file, *(file[key] for key in keys)), ids, names)
+                return TableRows(_csr(file, *(file[key] for key in keys)), ids, names)
         found = ", ".join(file.files) or "nothing"
     raise GsscError(f"{path} has no key 'x' and no sparse 'x_data', 'x_indices', 'x_indptr', 'x_shape'; it has {found}")
 
@@ -192,14 +192,14 @@ def _decoded(texts: np.ndarray, what: str) -> np.ndarray:
         raise ValueError(f"the {what} {error.object!r} is not UTF-8; write it as text") from None
 
 
-def _in_order(rows: Rows, wanted: list[str] | None) -> Rows:
+def _in_order(rows: TableRows, wanted: list[str] | None) -> TableRows:
     """Return the columns that are wanted, if both sides have names."""
     if wanted is None or rows.feature_names is None or rows.feature_names == wanted or rows.features.ndim != 2:
         return rows
     if len(rows.feature_names) != rows.features.shape[1]:
         raise ValueError(f"{len(rows.feature_names)} feature_names for {rows.features.shape[1]} columns")
     columns = feature_columns(rows.feature_names, wanted)
-    return Rows(rows.features[:, columns], rows.ids, [rows.feature_names[column] for column in columns])
+    return TableRows(rows.features[:, columns], rows.ids, [rows.feature_names[column] for column in columns])
 
 
 def _csr(file: Any, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: np.ndarray) -> Any:
@@ -212,7 +212,7 @@ def _csr(file: Any, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, s
     return matrix
 
 
-def _check(rows: Rows, path: Path) -> None:
+def _check(rows: TableRows, path: Path) -> None:
     features, names = rows.features, rows.feature_names
     if features.ndim != 2:
         raise GsscError(f"{path}: features have shape {features.shape}; they must be a table, one row per node")
@@ -232,7 +232,7 @@ def _check(rows: Rows, path: Path) -> None:
         raise GsscError(f"{path}: ids have shape {rows.ids.shape} for {features.shape[0]} rows; give one per row")
 
 
-def _refuse_nothing(rows: Rows, path: Path) -> None:
+def _refuse_nothing(rows: TableRows, path: Path) -> None:
     if 0 in rows.features.shape:
         what = "rows" if rows.features.shape[0] == 0 else "feature columns"
         raise GsscError(f"{path} has no {what}: there is nothing to predict")

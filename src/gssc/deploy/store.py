@@ -138,7 +138,7 @@ def why_no_model(folder: Path, missing: str = DESCRIPTION) -> str:
         return "there is no such folder"
     if (folder / SCORES).exists():
         return f"its model needs the graph to predict; the scores of the graph's nodes are in {SCORES}"
-    return f"it has no {missing}"
+    return f"it has no {missing}: name the --out folder of gssc train"
 
 
 def _digest(description: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ BLOCK_ROWS = 1 << 14
 
 
 @dataclass
-class Rows:
+class TableRows:
     """Feature rows of a table, or of a part of it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Rows:
         return int(self.features.shape[0])
 
     @classmethod
-    def joined(cls, blocks: Sequence[Rows], names: list[str] | None = None) -> Rows:
+    def joined(cls, blocks: Sequence[TableRows], names: list[str] | None = None) -> TableRows:
         """All blocks of a table as one; ids are numbers if those of all blocks are."""
         ids = [block.ids for block in blocks if block.ids is not None]
         return cls(
@@ -94,7 +94,7 @@ def text_blocks(
     ready: Callable[[], bool] = lambda: True,
     limits: TableLimits | None = None,
     id_name: str | None = None,
-) -> Iterator[Rows]:
+) -> Iterator[TableRows]:
     """Yield the rows of a text table.
 
     Args:
@@ -138,14 +138,16 @@ def _are_names(cells: Sequence[str], wanted: Sequence[str] | None) -> bool:
     return bool(wanted) and {name.strip() for name in wanted or ()} <= {cell.strip() for cell in cells}
 
 
-def _block(path: Path, values: list[list[float]], places: list[int], ids: list[str] | None, names: list[str]) -> Rows:
+def _block(
+    path: Path, values: list[list[float]], places: list[int], ids: list[str] | None, names: list[str]
+) -> TableRows:
     numbers = np.array(values, dtype=np.float64).reshape(len(values), len(names))
     fits = np.abs(numbers) <= LARGEST  # NaN does not
     if not fits.all():
         row, column = np.argwhere(~fits)[0]
         value = numbers[row, column]
         raise GsscError(f"{path}:{places[row]}: column {names[column]!r} is {value:g}; fix or drop the row")
-    return Rows(numbers.astype(np.float32), None if ids is None else np.array(ids, dtype=object), names)
+    return TableRows(numbers.astype(np.float32), None if ids is None else np.array(ids, dtype=object), names)
 
 
 def _first_text(chosen: list[str], names: list[str]) -> str:
@@ -165,7 +167,7 @@ def parquet_blocks(
     limits: TableLimits | None = None,
     id_name: str | None = None,
     **options: Any,
-) -> Iterator[Rows]:
+) -> Iterator[TableRows]:
     """Yield the rows of a Parquet table.
 
     Args:
@@ -195,7 +197,7 @@ def parquet_blocks(
             everything = names if id_name is None else [*names, id_name]
             for batch in file.iter_batches(block_rows(len(names)), columns=everything, use_threads=False):
                 ids = None if id_name is None else _ids(batch.column(id_name))
-                yield Rows(_numbers(path, batch, names, start), ids, names)
+                yield TableRows(_numbers(path, batch, names, start), ids, names)
                 start += batch.num_rows
     except pa.ArrowMemoryError:  # an ArrowException, too
         raise MemoryError from None
@@ -204,7 +206,7 @@ def parquet_blocks(
     if start != rows:
         raise GsscError(f"{path}: {start:,} rows where its head announces {rows:,}")
     if not rows:
-        yield Rows(np.empty((0, len(names)), np.float32), None, names)
+        yield TableRows(np.empty((0, len(names)), np.float32), None, names)
 
 
 def _check_types(path: Path, schema: Any, names: list[str], id_name: str | None) -> None:

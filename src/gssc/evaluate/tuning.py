@@ -20,7 +20,6 @@ import yaml
 
 from gssc.config import RunConfig, parse_config
 from gssc.errors import GsscError
-from gssc.evaluate.blind import without_test_labels
 from gssc.evaluate.claims import is_gone, this_process
 from gssc.evaluate.executor import LocalProcesses
 from gssc.evaluate.search_space import Dimension, with_settings
@@ -77,6 +76,20 @@ def _blind_graph(data: str, data_root: str | None) -> Graph:
             f"{graph.name} has no validation nodes, so there is nothing to choose settings by: give it some"
         )
     return graph
+
+
+def without_test_labels(graph: Graph) -> Graph:
+    """Return the same graph with the labels of test nodes unknown: what is chosen on it cannot have seen them.
+
+    >>> import numpy as np
+    >>> graph = Graph(np.eye(3), [[0, 1], [1, 2]], labels=["a", "b", "b"], train=[0], val=[1], test=[2])
+    >>> blind = without_test_labels(graph)
+    >>> blind.labels.tolist(), blind.num_classes
+    ([0, 1, -1], 2)
+    """
+    labels = graph.labels.copy()
+    labels[graph.test] = graph.task.missing
+    return graph.with_(labels=labels, class_names=graph.output_names)
 
 
 def val_score(graph: Graph, config: RunConfig, on_epoch: Callable[[Any], None]) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gssc.features import FeatureTable, columns_on_one_scale, usual_normalization
+from gssc.data.scaling import usual_normalization
+from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Features, Graph
 from gssc.learner.linear import (
     MOST_LABELS,

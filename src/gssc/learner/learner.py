@@ -16,11 +16,12 @@ from gssc.errors import GsscError
 from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
-from gssc.learner.faculty import FEW, Faculty
+from gssc.learner.faculty import Faculty
 from gssc.learner.jury import MANY, TINY, Jury, balanced_weights
 from gssc.learner.pool import Pool
+from gssc.learner.rounds import PARTNERS, Rounds
 from gssc.learner.settings import Config
-from gssc.learner.student import CLOSE, StudentTraining, student_variants
+from gssc.learner.student import StudentTraining, student_variants
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
@@ -29,8 +30,6 @@ from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, sc
 from gssc.trust.edges import edge_trust, everything_kept, weighed
 
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
-MORE_STEPS = 4  # times as many for students of the round after one whose students were behind their teacher
-LEAST_GAIN = 1.0  # log-likelihood of all held-out labels that a new teacher must gain to be worth another round
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
@@ -60,8 +59,7 @@ class LearnerTraining(Training):
     weighs_edges = True
     counters: ClassVar[tuple[str, ...]] = (
         *Training.counters,
-        *("phase", "round", "variant", "kinds", "effort", "best_kind", "best_score"),
-        *("teacher", "partners", "scaling_name", "choices", "corrects"),
+        *("phase", "scaling_name", "choices", "corrects"),
     )
 
     def __init__(
@@ -76,12 +74,6 @@ class LearnerTraining(Training):
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
         seen, seed = self.seen, config.train.seed
         self.phase = "teachers"  # then "pairs", "rounds"
-        self.round = self.variant = 0  # of the student in training
-        self.kinds: list[str] = []  # of the students of the round
-        self.best_kind, self.best_score = "", 0.0  # of the student that is kept so far
-        self.effort = 1  # how many times the usual number of gradient steps students take
-        self.teacher: Tensor | None = None  # soft labels of the round, [N, C]
-        self.partners: list[str] = []  # opinions that students of the round are combined with
         self.scaling_name = ""
         self.choices: dict[str, str] = {}  # what was decided, and why
         self.unseen = graph.setting != "transductive"
@@ -104,6 +96,13 @@ class LearnerTraining(Training):
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
         self.faculty = Faculty(seen, self.trust.keep, self.pool, config.train.normalize, seed)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)
+        self.rounds = Rounds(
+            self.pool,
+            most=1 if self.jury.cross_validates else config.teachers.rounds,  # then no label is left to judge students
+            best=config.teachers.best,
+            kinds=list(self._usual_variants()),
+            memorizes=not self.unseen and not self.jury.cross_validates,
+        )
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
         self.kept_student: Student | None = None  # at the end
@@ -161,26 +160,20 @@ class LearnerTraining(Training):
             pairs.epoch += 1
             yield Step("pairs", self._of_all_nodes(step.scores), step.edges, step.losses)
         mean = pairs.consensus.mean() if pairs.consensus.kept is None else pairs.consensus.kept
-        self._add_opinion("pairs", mean.numpy(), self.pool.best(FEW))
+        self._add_opinion("pairs", mean.numpy(), self.pool.best(PARTNERS))
         self.pairs = None
 
     def teach(self) -> Iterator[Step]:
         """Rounds of students that learn the mean of the best opinions and then join the pool."""
-        self.kinds = self.kinds or list(self._variants())
-        while self.round < self._rounds():
-            if self.teacher is None:
-                self._choose_teacher()
-            for kind in self.kinds[self.variant :]:
-                yield from self.train_student(kind)
-                self.student, self.variant = None, self.variant + 1
-                if kind == CLOSE and self._is_behind():
-                    break  # then the others, which are regularised, would be further behind
-            self._plan_next_round()
+        while not self.rounds.are_over:
+            self.rounds.choose_teacher()
+            yield from self.train_student(self.rounds.kinds[self.rounds.position])
+            self.student = None
+            self.rounds.student_ended()
 
     def train_student(self, kind: str) -> Iterator[Step]:
         """Train a student on the teacher's soft labels, pool its opinion, and keep it if it is the best so far."""
-        assert self.teacher is not None
-        teacher, settings = self.teacher.numpy(), self._variants()[kind]
+        teacher, settings = self.rounds.choose_teacher(), self._variants()[kind]
         self.student = self.student or self._make_student(settings, self._taught())
         loss = 0.0
         for loss in self.student.run():
@@ -190,51 +183,15 @@ class LearnerTraining(Training):
         merit = self._student_merit(opinion, teacher)
         error = self._merit_error(merit)
         if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
-            self._add_opinion(f"student {self.round + 1} ({kind})", opinion, self.partners)
+            self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
         if self.best.prefers(merit, error):
-            self.best_kind = kind
-            self.best_score = 0.0 if self.jury.cross_validates else self.jury.score((opinion,))
+            self.rounds.keep(kind, opinion)
             if len(self._held_out()):
                 # These rows have judged it, and the next teacher has heard it without them: train again with all.
                 self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
                 *_, loss = self.student.run()
-        self.best.offer(merit, error, f"{kind}, round {self.round + 1}")
+        self.best.offer(merit, error, f"{kind}, round {self.rounds.number + 1}")
         yield self._student_step(kind, loss)
-
-    def _choose_teacher(self) -> None:
-        """Make the mean of the best opinions the teacher, and the best opinions partners of the next students."""
-        self.teacher = torch.from_numpy(self.pool.teacher(self.config.teachers.best)[-1])
-        self.partners = self.pool.best(FEW)
-
-    def _plan_next_round(self) -> None:
-        """Choose the next teacher and the kinds of its students; end the rounds where it has hardly more to teach.
-
-        Where rows hardly tell the classes but the graph does, a student has to tell many single rows apart. If all
-        students of a round are behind their teacher, the next one is a close one that takes more steps. On unseen rows
-        that would not help.
-        """
-        assert self.teacher is not None
-        self.round, self.variant = self.round + 1, 0
-        if self.round >= self._rounds():
-            return
-        behind, last = self._is_behind(), self.jury.loss((self.teacher.numpy(),))
-        self.pool.prune(self.config.teachers.best)
-        self._choose_teacher()
-        gain = len(self.jury.truth) * (last - self.jury.loss((self.teacher.numpy(),)))
-        if behind:
-            self.kinds, self.effort = [CLOSE], self.effort * MORE_STEPS
-        elif gain < LEAST_GAIN:
-            self.round = self._rounds()
-        else:
-            self.kinds = list(dict.fromkeys([CLOSE, self.best_kind]))
-
-    def _is_behind(self) -> bool:
-        """Return whether the kept student's score on seen rows is below its teacher's by more than a standard error."""
-        if self.unseen or self.jury.cross_validates:
-            return False
-        assert self.teacher is not None
-        score = self.jury.score((self.teacher.numpy(),))
-        return score - self.best_score > self.jury.standard_error(score)
 
     def _decide_correction(self) -> None:
         """Decide whether held-out labels correct opinions, by the best one of the linear teachers."""
@@ -279,24 +236,22 @@ class LearnerTraining(Training):
                 pass
             scores = torch.from_numpy(model.outcome().scores)
             self.faculty.fitted[name] = (self.task.probabilities(scores).numpy(),)
-        self._add_opinion(name, self.faculty.fitted[name][0], self.pool.best(FEW))
+        self._add_opinion(name, self.faculty.fitted[name][0], self.pool.best(PARTNERS))
         yield self._step(name)
 
     # Students ---------------------------------------------------------------------------------------------------
 
-    def _rounds(self) -> int:
-        """Return the number of rounds: one if labels are too few to judge students."""
-        return 1 if self.jury.cross_validates else max(1, self.config.teachers.rounds)
+    def _usual_variants(self) -> dict[str, StudentSettings]:
+        return student_variants(self.config.model, self.seen.num_nodes, self.seen.num_features)
 
     def _variants(self) -> dict[str, StudentSettings]:
         """Return the settings of the students of a round by name; held-out labels choose among them."""
-        usual = student_variants(self.config.model, self.seen.num_nodes, self.seen.num_features)
-        return {kind: replace(settings, steps=settings.steps * self.effort) for kind, settings in usual.items()}
+        usual = self._usual_variants()
+        return {kind: replace(settings, steps=settings.steps * self.rounds.effort) for kind, settings in usual.items()}
 
     def _make_student(self, settings: StudentSettings, nodes: np.ndarray) -> StudentTraining:
-        assert self.teacher is not None
-        seed = self.config.train.seed + 1000 * self.round
-        return StudentTraining(self._rows(), self.teacher.numpy(), nodes, settings, seed)
+        seed = self.config.train.seed + 1000 * self.rounds.number
+        return StudentTraining(self._rows(), self.rounds.choose_teacher(), nodes, settings, seed)
 
     def _student_merit(self, opinion: np.ndarray, teacher: np.ndarray) -> tuple[float, float]:
         """Return what students are ranked by: score and loss on held-out labels or, if these are few, fidelity.
@@ -351,7 +306,7 @@ class LearnerTraining(Training):
     def _student_step(self, kind: str, loss: float) -> Step:
         assert self.student is not None
         logits = torch.from_numpy(self._logits(self.student.model))
-        return Step(f"student {self.round + 1}, {kind}", logits, self._trusted(), {"classification_loss": loss})
+        return Step(f"student {self.rounds.number + 1}, {kind}", logits, self._trusted(), {"classification_loss": loss})
 
     def _of_all_nodes(self, scores: Tensor) -> Tensor:
         """Scores of seen nodes among those of all nodes; zeros for the others."""
@@ -370,11 +325,15 @@ class LearnerTraining(Training):
         return all_logits(model, table.features)
 
     def components(self) -> dict[str, Any]:
-        """Return the pool and whatever is in training; while teachers are fitted, those that are."""
+        """Return the pool, the rounds and what is in training; while teachers are fitted, those that are."""
         if self.phase == "teachers":
             return {"faculty": self.faculty}
         in_training = {"pairs": self.pairs, "student": self.student}
-        return {"pool": self.pool, **{name: part for name, part in in_training.items() if part is not None}}
+        return {
+            "pool": self.pool,
+            "rounds": self.rounds,
+            **{name: part for name, part in in_training.items() if part is not None},
+        }
 
     def load_state_dict(self, state: State) -> None:
         """Resume from a state of :meth:`state_dict`: create what was in training, then load its state."""
@@ -386,7 +345,9 @@ class LearnerTraining(Training):
             setattr(self, name, state["counters"][name])
         self.pairs = self._make_pairs() if "pairs" in state else None
         if "student" in state:
-            self.student = self._make_student(self._variants()[self.kinds[self.variant]], self._taught())
+            self.rounds.load_state_dict(state["rounds"])
+            kind = self.rounds.kinds[self.rounds.position]
+            self.student = self._make_student(self._variants()[kind], self._taught())
         super().load_state_dict(state)
 
     def kept_weights(self) -> State:

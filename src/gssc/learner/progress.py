@@ -26,12 +26,12 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
     teachers have been asked, their number is the usual one, and pairs are counted unless the settings exclude them.
     """
     records = {kind: student_records(training, settings.steps) for kind, settings in training._variants().items()}
-    this_round = [records[kind] for kind in training.kinds or records]
-    rounds = training._rounds() - training.round
-    ahead = {"students": sum(this_round[training.variant :]) + (rounds - 1) * max(records.values()) if rounds else 0}
+    rounds = training.rounds
+    this_round, left = [records[kind] for kind in rounds.kinds], rounds.most - rounds.number
+    ahead = {"students": sum(this_round[rounds.position :]) + (left - 1) * max(records.values()) if left else 0}
     if (student := training.student) is not None:
         ended = student.done >= student.passes
-        ahead["students"] -= this_round[training.variant] if ended else student.done // PASSES_PER_STEP
+        ahead["students"] -= this_round[rounds.position] if ended else student.done // PASSES_PER_STEP
     if training.phase == "teachers":
         ahead["teachers"] = max(1, USUAL_TEACHERS - training.epoch)
     if training.phase != "rounds" and may_train_on_pairs(training):

@@ -23,9 +23,10 @@ from torch import Tensor
 
 from gssc.calibration import PRIOR_ROWS, fit_temperature
 from gssc.data.disk import release_pages
+from gssc.data.scaling import usual_normalization
 from gssc.errors import GsscError
 from gssc.extras import require
-from gssc.features import Rows, usual_normalization
+from gssc.features import Rows
 from gssc.graph import Graph
 from gssc.learner.jury import Jury
 from gssc.learner.linear import PENALTIES, quiet

@@ -24,7 +24,7 @@ class Recipe:
         patience: epochs without improvement before stopping early.
         lr: learning rate.
         weight_decay: L2 penalty; see :meth:`NodeModel.parameter_groups`.
-        normalize: normalisation of features, see :class:`gssc.schedule.RivalTrainSettings`.
+        normalize: normalisation of features, see :class:`gssc.schedule.ScheduleSettings`.
         warmup: epochs on the full graph before a sparsifier trained by the homophily objective is used.
         select: criterion for the best epoch: validation ``accuracy`` (ties: lower loss) or ``loss``.
     """

@@ -10,6 +10,9 @@ from torch import Tensor
 from gssc.features import Rows, SparseRows
 from gssc.models.recent import Recent
 
+# Dropout mask of eight units at a rate of one half, for every byte: 2 where its bit is set.
+HALVES = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
+
 
 class _DroppedRows(SparseRows):
     """Sparse rows whose transpose is that of the full rows with the same entries dropped, so no sorting is needed."""
@@ -63,3 +66,23 @@ def _transposed_order(rows: SparseRows) -> Tensor:
         return torch.from_numpy(numbered.T.tocsr().data)
 
     return _orders.get((rows,), (), compute)
+
+
+def dropout_mask(shape: torch.Size, rate: float, rng: np.random.Generator) -> Tensor | None:
+    """Return a dropout mask made from random bytes, which is many times faster than one random float per unit.
+
+    The rate is rounded to the nearest 1/256; kept units are scaled up to preserve the expectation.
+    """
+    cut = round(rate * 256)
+    if cut <= 0:
+        return None
+    if cut == 128:  # one bit per unit is enough
+        octets = _random_bytes(-(-shape.numel() // 8), rng)
+        mask = torch.from_numpy(HALVES.take(octets, axis=0).ravel()[: shape.numel()])
+        return mask.view(shape)
+    mask = torch.from_numpy(_random_bytes(shape.numel(), rng)).float()
+    return mask.ge_(cut).mul_(256 / (256 - cut)).view(shape)
+
+
+def _random_bytes(count: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]

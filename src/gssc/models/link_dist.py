@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows, rows_of
 from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded, folded_norm
-from gssc.models.blocks import dropout_mask
+from gssc.models.dropout import dropout_mask
 
 
 def _recipe(epochs: int) -> Recipe:

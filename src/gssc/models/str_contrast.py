@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.models.blocks import Block
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
+from gssc.models.norm_activation import NormActivation
 from gssc.settings import setting
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ class STRContrastSettings:
         activation: ``leaky_relu`` (released program) or ``relu`` (text).
         norm: ``batch`` normalises hidden units over the batch; ``none`` leaves batch norm out, so that training with
             several processes gives the same result as with one, see :mod:`gssc.train.distributed`.
-        block: ``norm_first`` is batch norm, activation, dropout (released program);
+        layer_order: ``norm_first`` is batch norm, activation, dropout (released program);
             ``activation_first`` is activation, batch norm, dropout (text).
-        head_blocks: ``separate`` gives each of the two heads its own last block (released program), ``shared`` uses
-            one block before two linear heads (text).
+        head_norms: ``separate`` gives each of the two heads its own last batch norm, activation and dropout (released
+            program), ``shared`` applies one before two linear heads (text).
         mix_at: where the two ends of an edge are mixed (Eq. 8): ``first`` pre-activation (released program) or
             ``last`` hidden layer (text).
         mix_by: source of beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
-            shared vector on the mixed layer, separately for both directions of an edge), ``random`` (uniform), ``off``
-            (beta = 1, the ablation). The released program's net gives both directions of an edge the same beta.
+            shared vector on the mixed layer, separately for both directions of an edge), ``off`` (beta = 1,
+            the ablation). The released program's net gives both directions of an edge the same beta.
         mix_hidden: width of the net of ``own_net``; 256 in the released program.
         mix_floor: s in beta' = s + (1 - s) beta; the larger s, the closer the mixed point is to the neighbour.
     """
@@ -50,10 +50,10 @@ class STRContrastSettings:
     dropout: float = setting(0.5, low=0, high=0.99)
     activation: Literal["leaky_relu", "relu"] = "leaky_relu"
     norm: Literal["batch", "none"] = "batch"
-    block: Literal["norm_first", "activation_first"] = "norm_first"
-    head_blocks: Literal["separate", "shared"] = "separate"
+    layer_order: Literal["norm_first", "activation_first"] = "norm_first"
+    head_norms: Literal["separate", "shared"] = "separate"
     mix_at: Literal["first", "last"] = "first"
-    mix_by: Literal["own_net", "vector", "random", "off"] = "own_net"
+    mix_by: Literal["own_net", "vector", "off"] = "own_net"
     mix_hidden: int = setting(64, low=1, high=2**20)
     mix_floor: float = setting(0.8, low=0, high=1)
 
@@ -110,7 +110,7 @@ class STRContrast(nn.Module):
         inputs: number of features d.
         outputs: number of classes (or binary tasks) C.
         config: see :class:`STRContrastSettings`.
-        rng: draws dropout masks and random betas on a CPU; by default a new one.
+        rng: draws dropout masks on a CPU; by default a new one.
         plain: compute everything with ordinary torch, as on devices other than a CPU.
     """
 
@@ -129,12 +129,12 @@ class STRContrast(nn.Module):
         super().__init__()
         self.config, self.rng = config, rng or np.random.default_rng()
         width = config.hidden
-        block = partial(Block, width, config, self.rng, plain)
+        between = partial(NormActivation, width, config, self.rng, plain)
         self.first = RowLinear(inputs, width)
-        self.blocks = nn.ModuleList(block() for _ in range(config.layers - 1))
+        self.norms = nn.ModuleList(between() for _ in range(config.layers - 1))
         self.linears = nn.ModuleList(nn.Linear(width, width) for _ in range(config.layers - 1))
-        self.predict_block = block()
-        self.contrast_block = block() if config.head_blocks == "separate" else self.predict_block
+        self.predict_norm = between()
+        self.contrast_norm = between() if config.head_norms == "separate" else self.predict_norm
         self.predict_head = nn.Linear(width, outputs)
         self.contrast_head = nn.Linear(width, outputs)
         if config.mix_by == "own_net":
@@ -157,31 +157,31 @@ class STRContrast(nn.Module):
     def forward(self, rows: Rows) -> Tensor:
         """Return y of feature rows, without a graph, [n, C]."""
         hidden = self.first(rows).unsqueeze(0)
-        for block, linear in zip(self.blocks, self.linears, strict=True):
-            hidden = linear(block(hidden, tracked=1))
-        hidden = self.predict_block(hidden, tracked=1)
+        for norm, linear in zip(self.norms, self.linears, strict=True):
+            hidden = linear(norm(hidden, tracked=1))
+        hidden = self.predict_norm(hidden, tracked=1)
         return scores(self.predict_head, hidden)[0] if self.training else self.predict_head(hidden)[0]
 
     def compare(self, batch: EdgeBatch) -> PairLogits:
         """Return y and z of everything a batch of pairs compares; for the order of rows see :func:`gather_and_mix`."""
         roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
         rows, positions = self.first(batch.rows), torch.cat(roles)
-        mix_first, one_block = self.config.mix_at == "first", self.config.head_blocks == "shared"
+        mix_first, one_norm = self.config.mix_at == "first", self.config.head_norms == "shared"
         if mix_first:
             beta = self._beta(rows, batch, positions[: 2 * len(batch)].view(2, -1))
             hidden = gather_and_mix(rows, positions, beta)
         else:
             hidden = rows.index_select(0, positions).view(len(roles), len(batch), -1)
-        for block, linear in zip(self.blocks, self.linears, strict=True):
-            hidden = linear(block(hidden, tracked=2))
+        for norm, linear in zip(self.norms, self.linears, strict=True):
+            hidden = linear(norm(hidden, tracked=2))
         if not mix_first:
-            hidden = self.predict_block(hidden, tracked=2) if one_block else hidden
+            hidden = self.predict_norm(hidden, tracked=2) if one_norm else hidden
             ends, drawn = hidden.split([2, len(roles) - 2])
             hidden = torch.cat([ends, mix_ends(ends, self._beta(ends, batch)), drawn])
         # In-batch negatives are the targets, which come right before the mixed points.
         ends, sides = windows(hidden, 2, 1 if batch.negatives_in_batch else 2)
-        if mix_first or not one_block:
-            ends, sides = self.predict_block(ends, tracked=2), self.contrast_block(sides)
+        if mix_first or not one_norm:
+            ends, sides = self.predict_norm(ends, tracked=2), self.contrast_norm(sides)
         return pair_logits(scores(self.predict_head, ends), scores(self.contrast_head, sides), batch)
 
     def _beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None = None) -> Tensor:
@@ -194,8 +194,6 @@ class STRContrast(nn.Module):
             return self.mix(batch).expand(2, -1)
         if self.config.mix_by == "off":
             return rows.new_ones(2, len(batch))
-        if self.config.mix_by == "random":
-            return torch.from_numpy(self.rng.random((2, len(batch)), dtype=np.float32)).to(rows.device)
         scores = rows @ self.mix_vector.weight.view(2, -1).T  # in the role of i and in that of j, [..., 2]
         scores = scores if ends is None else scores[ends]
         return torch.sigmoid(scores[..., 0] + scores[..., 1].flip(0))
@@ -208,9 +206,9 @@ class STRContrast(nn.Module):
         """
         maps = [(self.first.weight.T, self.first.bias)]
         maps += [(linear.weight, linear.bias) for linear in (*self.linears, self.predict_head)]
-        for place, block in enumerate([*self.blocks, self.predict_block]):
-            factor, offset = block.norm.affine()
-            if self.config.block == "norm_first":
+        for place, step in enumerate([*self.norms, self.predict_norm]):
+            factor, offset = step.norm.affine()
+            if self.config.layer_order == "norm_first":
                 weight, bias = maps[place]
                 maps[place] = factor.unsqueeze(1) * weight, factor * bias + offset
             else:

@@ -18,7 +18,7 @@ import numpy as np
 
 from gssc.deploy import DeployedModel
 from gssc.deploy.columns import find_id_column
-from gssc.deploy.table_rows import Rows, parquet_blocks, text_blocks
+from gssc.deploy.table_rows import TableRows, parquet_blocks, text_blocks
 from gssc.deploy.tables import column_names, predicted_names
 from gssc.errors import GsscError
 from gssc.extras import require
@@ -107,7 +107,7 @@ def _note(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _score(job: FileJob, state: list[int], blocks: Iterator[Rows], number: int, start: int) -> None:
+def _score(job: FileJob, state: list[int], blocks: Iterator[TableRows], number: int, start: int) -> None:
     model = _model(job.run)
     block = next(blocks, None)
     while block is not None or start == 0:
@@ -144,7 +144,7 @@ class _Part:
         self._stack.push(self._complete)  # on the stack, so that a disk that fills up now is met like any other error
         return self
 
-    def write(self, block: Rows) -> None:
+    def write(self, block: TableRows) -> None:
         """Predict and keep a block; write what is kept when it is enough for a row group."""
         pa = self._pa
         probabilities = self.model.predict_proba(block.features).astype(np.float32, copy=False)
@@ -179,7 +179,7 @@ class _Part:
             self._writer.add_key_value_metadata({NOTE.decode(): text})
 
 
-def _blocks(job: FileJob) -> Iterator[Rows]:
+def _blocks(job: FileJob) -> Iterator[TableRows]:
     model, path = _model(job.run), Path(job.path)
     wanted, width = model.feature_names, model.widths[0]
     if ending(path) in PARQUET_ENDINGS:
@@ -187,7 +187,7 @@ def _blocks(job: FileJob) -> Iterator[Rows]:
     return text_blocks(path, records_of(path), wanted, width)
 
 
-def _after(blocks: Iterator[Rows], skip: int) -> Iterator[Rows]:
+def _after(blocks: Iterator[TableRows], skip: int) -> Iterator[TableRows]:
     """Blocks without their first ``skip`` rows in all."""
     for block in blocks:
         if skip < len(block):
@@ -195,10 +195,10 @@ def _after(blocks: Iterator[Rows], skip: int) -> Iterator[Rows]:
         skip = max(0, skip - len(block))
 
 
-def _rows(block: Rows, first: int, end: int) -> Rows:
+def _rows(block: TableRows, first: int, end: int) -> TableRows:
     """Some rows of a block."""
     ids = None if block.ids is None else block.ids[first:end]
-    return Rows(block.features[first:end], ids, block.feature_names)
+    return TableRows(block.features[first:end], ids, block.feature_names)
 
 
 def _key_types(job: FileJob) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gssc.deploy.model import DeployedModel
 from gssc.errors import GsscError
-from gssc.serve.features import Features, SparseRows, join
+from gssc.serve.json_rows import Features, SparseRequest, join
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import Metrics
 
@@ -92,7 +92,7 @@ class Batcher:
     def warm_up(self) -> None:
         """Pay for first times (libraries, caches) before the first request does."""
         width = self.model.widths[0]
-        empty = SparseRows(np.zeros(0, np.float32), np.zeros(0, np.int32), [0])
+        empty = SparseRequest(np.zeros(0, np.float32), np.zeros(0, np.int32), [0])
         for rows in (np.zeros((1, width), np.float32), empty):
             self.model.predict_proba(join([rows], width))
 
@@ -101,7 +101,7 @@ class Batcher:
         self._threads.shutdown()
 
     def _work_of(self, rows: Features) -> int:
-        entries = len(rows.data) if isinstance(rows, SparseRows) else rows.size
+        entries = len(rows.data) if isinstance(rows, SparseRequest) else rows.size
         return entries * self._first + len(rows) * self._rest
 
     def _cancel_flush(self) -> None:
@@ -116,7 +116,7 @@ class Batcher:
         self._work = self._rows = 0
         waiting = [(rows, future) for rows, future in waiting if not future.done()]
         for sparse in (False, True):
-            items = [item for item in waiting if isinstance(item[0], SparseRows) == sparse]
+            items = [item for item in waiting if isinstance(item[0], SparseRequest) == sparse]
             if items:
                 self._answer(items)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
 from pydantic_core import from_json
 
-from gssc.serve.features import Features, SparseRows
 from gssc.serve.limits import Limits, Refused, too_many_rows
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -19,6 +19,21 @@ _KINDS = {dict: "an object", list: "a list", bool: "true or false", type(None): 
 # Fields an object may have beside the features: ids, labels, remarks.
 SPARE_FIELDS = 100
 _SHAPES = '{"rows": [[...], ...]}, or {"indices": [[...], ...], "values": [[...], ...]} for sparse rows'
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRequest:
+    """Rows given by their non-zero entries, row after row, and by how many each of them has."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    lengths: list[int]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+Features = np.ndarray | SparseRequest
 
 
 def parse(body: bytes, width: int, names: Sequence[str] | None, limits: Limits) -> Features:
@@ -48,6 +63,19 @@ def parse(body: bytes, width: int, names: Sequence[str] | None, limits: Limits) 
     if "rows" in content:
         return _dense(content["rows"], width, names)
     return _sparse(content["indices"], content["values"], width)
+
+
+def join(parts: Sequence[Any], width: int) -> Any:
+    """Rows of several requests, all dense or all sparse, as one matrix."""
+    if not isinstance(parts[0], SparseRequest):
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    from scipy import sparse
+
+    lengths = list(chain.from_iterable(part.lengths for part in parts))
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    data = np.concatenate([part.data for part in parts])
+    indices = np.concatenate([part.indices for part in parts])
+    return sparse.csr_matrix((data, indices, indptr), shape=(len(lengths), width))
 
 
 def _check_objects(body: bytes, objects: int, names: Sequence[str] | None, limits: Limits) -> None:
@@ -106,7 +134,7 @@ def _dense(rows: list[list[Any]], width: int, names: Sequence[str] | None) -> np
     return table.reshape(len(rows), width)
 
 
-def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> SparseRows:
+def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> SparseRequest:
     lengths = list(map(len, indices))
     if lengths != list(map(len, values)):
         _refuse_lengths(indices, values)
@@ -127,7 +155,7 @@ def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> Sp
         )
         bad = values[row][place]
         _refuse(f"row {row}, column {int(indices[row][place])} is {_shown(bad)}; {_wanted(bad)}")
-    return SparseRows(data, np.fromiter(flat, dtype=np.int32, count=len(flat)), lengths)
+    return SparseRequest(data, np.fromiter(flat, dtype=np.int32, count=len(flat)), lengths)
 
 
 def _refuse_lengths(indices: list[list[Any]], values: list[list[Any]]) -> NoReturn:

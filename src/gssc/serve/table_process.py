@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from gssc.deploy.table_rows import Rows, TableLimits, parquet_blocks, text_blocks
+from gssc.deploy.table_rows import TableLimits, TableRows, parquet_blocks, text_blocks
 from gssc.errors import GsscError
 from gssc.text_tables import Lines, records
 
@@ -44,7 +44,7 @@ class TableShape:
     max_memory: int = 0
 
 
-def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> Rows:
+def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> TableRows:
     """Read a table, or raise a :class:`GsscError` that names the place of the error."""
     path, wanted, width = Path(name), shape.feature_names, shape.width
     limits = TableLimits(shape.max_rows, width + SPARE_COLUMNS, shape.max_values)
@@ -57,7 +57,7 @@ def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> Rows:
         lines = records(Lines(io.BytesIO(body), path), f".{kind}", path, most_blank=limits.max_blank)
         blocks = text_blocks(path, lines, wanted, width, limits=limits)
     try:
-        rows = Rows.joined(list(blocks))
+        rows = TableRows.joined(list(blocks))
     except ValueError as error:
         raise GsscError(f"{path}: {error}") from None
     if len(rows) == 0:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 import numpy as np
 
 from gssc.deploy.model import DeployedModel
-from gssc.deploy.table_rows import Rows
+from gssc.deploy.table_rows import TableRows
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.table_process import TableShape
 
@@ -41,7 +41,7 @@ class TableReader:
         self.process: subprocess.Popen[bytes] | None = None
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="gssc-read")
 
-    async def read(self, kind: str, name: str, body: bytes) -> Rows:
+    async def read(self, kind: str, name: str, body: bytes) -> TableRows:
         """Rows of a table; when this is cancelled while the process reads, the process goes too."""
         job = self._threads.submit(self._ask, kind, name, body)
         try:
@@ -56,7 +56,7 @@ class TableReader:
         self._threads.shutdown(cancel_futures=True)
         self._stop()
 
-    def _ask(self, kind: str, name: str, body: bytes) -> Rows:
+    def _ask(self, kind: str, name: str, body: bytes) -> TableRows:
         process = self.process if self.process is not None and self.process.poll() is None else self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -75,7 +75,7 @@ class TableReader:
             self._stop()
             raise Refused(422, f"{name} cannot be read: reading it takes too much memory or too long") from None
         ids = reply["ids"]
-        return Rows(features, None if ids is None else np.array(ids, dtype=object))
+        return TableRows(features, None if ids is None else np.array(ids, dtype=object))
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._stop()

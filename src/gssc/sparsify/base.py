@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from gssc.features import Rows
 from gssc.settings import inherit_meanings, setting
 
+WEIGHT_DECAY = 5e-4  # of every learned sparsifier, as in the released program
+
 
 @dataclass
 class SparsifierSettings:
@@ -36,12 +38,10 @@ class LearnedSettings(SparsifierSettings):
             mean weight of disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14,
             the counter-example that empties the graph).
         lr: learning rate of the sparsifier.
-        weight_decay: weight decay of the sparsifier.
     """
 
     objective: Literal["ratio", "share", "masked_smoothness"] = "ratio"
     lr: float = setting(0.01, low=0)
-    weight_decay: float = setting(5e-4, low=0)
 
 
 class Sparsifier(nn.Module):

@@ -3,7 +3,6 @@
 A callback is any object with the three methods of :class:`Callback`; pass it to :meth:`gssc.run.Run.train`.
 """
 
-from gssc.tracking.callback import Callback, Callbacks
-from gssc.tracking.registry import TRACKERS, make_tracker
+from gssc.tracking.callback import TRACKERS, Callback, Callbacks, make_tracker
 
 __all__ = ["TRACKERS", "Callback", "Callbacks", "make_tracker"]

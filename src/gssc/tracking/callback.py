@@ -1,15 +1,24 @@
-"""The interface of callbacks, and several of them as one."""
+"""The interface of callbacks, several of them as one, and those that have a name on the command line."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from gssc.errors import GsscError
+from gssc.names import nearest
 
 if TYPE_CHECKING:
     from gssc.run import Run
     from gssc.train.selection import Epoch
+
+TRACKERS = {
+    "tensorboard": ("gssc.tracking.tensorboard", "TensorBoard"),
+    "mlflow": ("gssc.tracking.mlflow", "MLflow"),
+}
 
 
 class Callback:
@@ -85,3 +94,12 @@ def flat_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     {'train.lr': 0.01, 'data.dataset': 'cora'}
     """
     return {f"{section}.{name}": value for section, values in settings.items() for name, value in values.items()}
+
+
+def make_tracker(name: str) -> Callback:
+    """Return a new tracker by its name in :data:`TRACKERS`. Raises GsscError with the closest match otherwise."""
+    if name not in TRACKERS:
+        raise GsscError(f"there is no tracker {name!r}: {nearest(name, TRACKERS)}")
+    module, kind = TRACKERS[name]
+    tracker: Callback = getattr(import_module(module), kind)()
+    return tracker

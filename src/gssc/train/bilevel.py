@@ -24,7 +24,7 @@ from gssc.errors import GsscError
 from gssc.features import FeatureTable, Rows
 from gssc.graph import Graph
 from gssc.models.str_contrast import PairLogits
-from gssc.sparsify.base import Sparsifier
+from gssc.sparsify.base import WEIGHT_DECAY, Sparsifier
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch
@@ -223,10 +223,8 @@ class BilevelTraining(PairTraining):
         edges = self.sparsifier.edges.cpu().numpy()
         self.pairs = np.concatenate([edges, edges[::-1]], axis=1)  # both directions, [2, P]
         learned = list(self.sparsifier.parameters())
-        self.sparsifier_optimizer = adam(learned, config.sparsifier) if learned else None
-        self.consensus = Consensus(
-            self.task, seen.edges, self.labels, config.consolidate.decay, config.consolidate.steps
-        )
+        self.sparsifier_optimizer = adam(learned, config.sparsifier.lr, WEIGHT_DECAY) if learned else None
+        self.consensus = Consensus(self.task, seen.edges, self.labels, config.consolidate.steps)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[edges], graph.train, graph.val, graph.test)
 
     def _make_sparsifier(self, edges: Tensor) -> Sparsifier:

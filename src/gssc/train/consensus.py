@@ -19,6 +19,8 @@ from torch import Tensor
 
 from gssc.tasks import Task
 
+DECAY = 0.97  # of the running mean of predictions, per epoch
+
 
 class Consensus:
     """Running mean of predictions, and the soft labels made from it by smoothing over the graph.
@@ -27,12 +29,11 @@ class Consensus:
         task: the prediction task.
         edges: undirected edges of the training graph, [2, E].
         labels: training labels, -1 or NaN where unknown, [N] or [N, T]; known labels are kept.
-        decay: decay of the running mean, per epoch.
         steps: number of averaging steps over neighbours.
     """
 
-    def __init__(self, task: Task, edges: np.ndarray, labels: Tensor, decay: float, steps: int):
-        self.task, self.edges, self.labels, self.decay, self.steps = task, edges, labels, decay, steps
+    def __init__(self, task: Task, edges: np.ndarray, labels: Tensor, steps: int):
+        self.task, self.edges, self.labels, self.steps = task, edges, labels, steps
         self.total: Tensor | None = None  # decayed sum of probabilities, [N, C]
         self.weight = 0.0  # decayed count of epochs
         self.kept: Tensor | None = None  # the mean with the highest validation score, [N, C]
@@ -40,8 +41,8 @@ class Consensus:
 
     def take_in(self, probabilities: Tensor) -> None:
         """Add the probabilities of one epoch, [N, C]."""
-        self.total = probabilities.clone() if self.total is None else self.decay * self.total + probabilities
-        self.weight = self.decay * self.weight + 1
+        self.total = probabilities.clone() if self.total is None else DECAY * self.total + probabilities
+        self.weight = DECAY * self.weight + 1
 
     def mean(self) -> Tensor:
         """Return the current running mean, [N, C]."""

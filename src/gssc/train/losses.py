@@ -20,9 +20,11 @@ def pair_smoothness(
     mixed_logits: Tensor,
     negative_logits: Tensor | None,
     negative_weight: float = 1.0,
-    bounded: bool = True,
 ) -> Tensor:
     """Return l_ij of Eq. 9 for every pair of a batch, in the sampled form of Eq. 11; D is the mean squared error.
+
+    The negative term compares probabilities, as in the released program: taken from logits, as Eq. 11 is written, it
+    has no lower bound, and training diverges.
 
     Args:
         task: the prediction task.
@@ -30,7 +32,6 @@ def pair_smoothness(
         mixed_logits: z of the points i->j and j->i, [2, B, C].
         negative_logits: z of one sampled node per pair, [B, C]; None for no negatives.
         negative_weight: weight of the negative term.
-        bounded: whether to compare probabilities, not logits, with the negatives.
 
     Returns:
         One value per pair, [B].
@@ -38,12 +39,9 @@ def pair_smoothness(
     pull = (endpoint_logits - mixed_logits).square().mean(-1).sum(0)
     if negative_logits is None or negative_weight == 0:
         return pull
-    if bounded:
-        # Classes before pairs: torch's softmax is many times slower along a short last axis.
-        ends, negatives = (task.probabilities(logits.mT, dim=-2) for logits in (endpoint_logits, negative_logits))
-        return pull - negative_weight * (ends - negatives).square().mean(-2).sum(0)
-    push = (endpoint_logits - negative_logits).square().mean(-1).sum(0)
-    return pull - negative_weight * push
+    # Classes before pairs: torch's softmax is many times slower along a short last axis.
+    ends, negatives = (task.probabilities(logits.mT, dim=-2) for logits in (endpoint_logits, negative_logits))
+    return pull - negative_weight * (ends - negatives).square().mean(-2).sum(0)
 
 
 def classification(

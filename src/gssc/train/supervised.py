@@ -18,6 +18,7 @@ from gssc.features import FeatureTable, Rows
 from gssc.graph import Graph
 from gssc.models.base import NodeModel, TrainingGraph
 from gssc.models.registry import model_entry
+from gssc.sparsify.base import WEIGHT_DECAY
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train import losses
 from gssc.train.checkpoint import State, module_state
@@ -69,7 +70,7 @@ class SupervisedTraining(Training):
         groups = self.model.parameter_groups(config.train.weight_decay)
         self.optimizer = torch.optim.Adam(groups, lr=config.train.lr, fused=True)
         learned = list(self.sparsifier.parameters())
-        self.sparsifier_optimizer = adam(learned, self.sparsifier_settings) if learned else None
+        self.sparsifier_optimizer = adam(learned, self.sparsifier_settings.lr, WEIGHT_DECAY) if learned else None
         self.judged_sparsifier: State = {}  # its weights when the scores of the latest epoch were computed
         self.every_edge = both_directions(self.sparsifier.edges)
         self._settled: tuple[Tensor, Tensor | None] | None = None

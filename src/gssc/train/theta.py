@@ -76,7 +76,8 @@ class PairTraining(Training):
         self.model = model.to(self.device)
         self.shared = SharedModel(self.model, self.processes)
         self.averaged = AveragedModel(self.model, config.train.average)
-        self.optimizer = adam(self.model.parameter_groups(config.train.mix_lr), config.train)
+        groups = self.model.parameter_groups(config.train.mix_lr)
+        self.optimizer = adam(groups, config.train.lr, config.train.weight_decay)
 
     # Updates ----------------------------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ class PairTraining(Training):
         for batch in batches:
             out = self._call("compare", batch).float()
             smoothness = losses.pair_smoothness(
-                self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight, objective.bounded
+                self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight
             )
             classification = losses.classification(self.task, out.endpoints, out.mixed, batch.labels, class_weight)
             of_pairs, of_labels = self._scales(batch, class_weight)

@@ -41,7 +41,7 @@ def read_run_model(folder: str | Path) -> RunModel:
     if config.exists() and not result.exists():
         raise GsscError(f"{folder} is not finished: resume it with gssc train --out {folder} --resume")
     if not (folder / DESCRIPTION).exists():
-        raise GsscError(f"{folder} cannot be exported: {why_no_model(folder)}; name the --out folder of gssc train")
+        raise GsscError(f"{folder} cannot be exported: {why_no_model(folder)}")
     model = DeployedModel.load(folder)
     metrics, settings = read_json(result) if result.exists() else {}, read_settings(config) if config.exists() else {}
     for path, name, part in (

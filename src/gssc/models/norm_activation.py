@@ -15,14 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.deploy.forward import LEAKY_SLOPE
+from gssc.models.dropout import dropout_mask
 
 if TYPE_CHECKING:
     from gssc.models.str_contrast import STRContrastSettings
 
 NORM_EPS = 1e-5
 NORM_MOMENTUM = 0.1
-# Dropout mask of eight units at a rate of one half, for every byte: 2 where its bit is set.
-HALVES = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
 
 
 class RoleNorm(nn.Module):
@@ -160,7 +159,7 @@ class _NormActivateDrop(torch.autograd.Function):
         return to_x, None, None, None, *norm.backward(to_x), None, None
 
 
-class Block(nn.Module):
+class NormActivation(nn.Module):
     """Batch norm, activation and dropout between two linear maps, for rows grouped by role.
 
     As in any torch module, ``train()`` selects the statistics of the given rows and dropout, ``eval()`` the running
@@ -186,12 +185,12 @@ class Block(nn.Module):
         """
         plain = self.plain or x.device.type != "cpu"
         mask = self._mask(x) if self.training else None
-        in_one_go = isinstance(self.norm, RoleNorm) and self.config.block == "norm_first" and x.shape[1] > 1
+        in_one_go = isinstance(self.norm, RoleNorm) and self.config.layer_order == "norm_first" and x.shape[1] > 1
         if self.training and not plain and in_one_go:
             assert isinstance(self.norm, RoleNorm)
             mask = torch.ones_like(x) if mask is None else mask
             return _NormActivateDrop.apply(x, mask, self.slope, tracked, *self.norm.parts())
-        if self.config.block == "norm_first":
+        if self.config.layer_order == "norm_first":
             x = F.leaky_relu(self.norm(x, tracked, plain), self.slope)
         else:
             x = self.norm(F.leaky_relu(x, self.slope), tracked, plain)
@@ -202,23 +201,3 @@ class Block(nn.Module):
         if x.device.type == "cpu":
             return dropout_mask(x.shape, rate, self.rng)
         return F.dropout(torch.ones_like(x), rate) if rate else None
-
-
-def dropout_mask(shape: torch.Size, rate: float, rng: np.random.Generator) -> Tensor | None:
-    """Return a dropout mask made from random bytes, which is many times faster than one random float per unit.
-
-    The rate is rounded to the nearest 1/256; kept units are scaled up to preserve the expectation.
-    """
-    cut = round(rate * 256)
-    if cut <= 0:
-        return None
-    if cut == 128:  # one bit per unit is enough
-        octets = _random_bytes(-(-shape.numel() // 8), rng)
-        mask = torch.from_numpy(HALVES.take(octets, axis=0).ravel()[: shape.numel()])
-        return mask.view(shape)
-    mask = torch.from_numpy(_random_bytes(shape.numel(), rng)).float()
-    return mask.ge_(cut).mul_(256 / (256 - cut)).view(shape)
-
-
-def _random_bytes(count: int, rng: np.random.Generator) -> np.ndarray:
-    return rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
