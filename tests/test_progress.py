@@ -13,6 +13,7 @@ from gssc.config import ContrastConfig
 from gssc.data import load_dataset
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
+from gssc.learner.streamed import StreamedLearner
 from gssc.progress import EpochProgress, epochs_ahead
 from gssc.train.selection import Epoch
 
@@ -80,7 +81,7 @@ def test_a_terminal_is_left_clean() -> None:
 def test_numbers_that_are_not_there_are_left_out() -> None:
     progress = EpochProgress(fake(epoch=0), Console(width=80, file=io.StringIO()))
     progress.show(Epoch(epoch=0, phase="spread", val_score=math.nan))
-    assert progress.numbers == "edges 0"
+    assert progress.numbers == ""
 
 
 def test_phases_of_pair_training_are_counted_apart() -> None:
@@ -110,3 +111,14 @@ def test_the_default_learner_is_counted_to_its_last_record(pairs: str) -> None:
     assert max(abs(guess - total) for guess in guesses) <= 12 + one_round  # as many teachers and rounds as usual
     last_round = exact[-1][0].split(",")[0]
     assert {found for phase, found in exact if phase.startswith(last_round)} == {total}
+
+
+def test_a_streamed_training_is_counted_to_its_last_epoch() -> None:
+    config = Config()
+    config.teachers.pair_epochs, config.teachers.pair_batches, config.model.hidden = 2, 2, 8
+    training = StreamedLearner(load_dataset("csbm", nodes=200, degree=4), config)
+    totals = {sum(epochs_ahead(training).values())}
+    for record in training.epochs():
+        totals.add(record.epoch + 1 + sum(epochs_ahead(training).values()))
+    assert totals == {2 + 24}
+    assert epochs_ahead(training) == {"pairs": 0, "rows": 0}

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from gssc.config import ContrastConfig
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.progress import kind_of, records_ahead
+from gssc.train.stream import StreamedTraining
 
 if TYPE_CHECKING:
     from gssc.train.training import Epoch, Training
 
 SECONDS_BETWEEN_LINES = 10.0
-USUAL_COST = {"students": 0.25}  # of an epoch of this kind beside others, until one was seen
+USUAL_COST = {"students": 0.25, "rows": 0.5}  # of an epoch of this kind beside others, until one was seen
 WIDE = 110  # columns that homophily and the best score need beside the rest
 
 
@@ -58,6 +59,8 @@ def epochs_ahead(training: Training) -> dict[str, int]:
     config = training.config
     if isinstance(training, LearnerTraining):
         return records_ahead(training)
+    if isinstance(training, StreamedTraining):
+        return training.epochs_ahead()
     if isinstance(config, ContrastConfig):
         phase, done = getattr(training, "phase", ""), training.epoch
         warm_up, alternate = config.train.warmup_epochs, config.train.epochs
@@ -138,7 +141,7 @@ class EpochProgress:
         parts += [] if math.isnan(epoch.val_score) else [f"val {epoch.val_score:.1%}"]
         if self.console.width >= WIDE or not self.bar:
             parts += [] if math.isnan(self.best) else [f"best {self.best:.1%}"]
-            parts += [f"edges {epoch.edges_kept:,}"]
+            parts += [f"edges {epoch.edges_kept:,}"] if epoch.edges_kept else []
         return ", ".join(parts)
 
     def time_left(self) -> str:

@@ -112,6 +112,11 @@ class StreamedLearner(StreamedTraining):
         if self.config.teachers.linear:
             self.teacher = self.best_teacher()
 
+    def epochs_ahead(self) -> dict[str, int]:
+        """Return the number of epochs of pairs and of rows still to come, for progress."""
+        pairs = max(0, self.pair_epochs - self.epoch)
+        return {"pairs": pairs, "rows": self.settings.train.epochs - self.epoch - pairs}
+
     def train_epoch(self) -> StreamedStep:
         """An epoch of pairs or, after those, of rows, whose learning rate falls to a hundredth."""
         if self.epoch < self.pair_epochs:

@@ -202,6 +202,10 @@ class StreamedTraining(PairTraining):
         while self.epoch < last and not self.best.patience_is_over():
             yield self.train_epoch()
 
+    def epochs_ahead(self) -> dict[str, int]:
+        """Return the number of epochs still to come by phase, for progress."""
+        return {"pairs": self.settings.train.warmup_epochs + self.settings.train.epochs - self.epoch}
+
     def prepare(self) -> None:
         """Compute sketches and fit trust, if not done yet: one pass over features, two over edges."""
         if self.sketches is not None:
