@@ -30,8 +30,8 @@ def two_hop_pairs(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
             f"{MOST_PATHS:,} are allowed; use a model of direct neighbours only, or drop edges of the largest hubs"
         )
     paths = steps @ steps
-    paths = sp.csr_matrix(paths - paths.multiply(steps))
-    paths.setdiag(0)
+    paths = paths - paths.multiply(steps)
+    paths = sp.csr_matrix(paths - sp.diags(paths.diagonal()))
     paths.eliminate_zeros()
     paths.sort_indices()
     ends = np.repeat(np.arange(num_nodes), np.diff(paths.indptr))

@@ -94,7 +94,8 @@ def graph_laplacian(edges: np.ndarray, nodes: int) -> sp.csr_array:
     ones = np.ones(edges.shape[1])
     adjacency = sp.coo_array((ones, (first, second)), shape=(nodes, nodes))
     adjacency = (adjacency + adjacency.T).tocsr()
-    return sp.csr_array(sp.diags_array(adjacency.sum(axis=1)) - adjacency)
+    degrees = sp.dia_array((adjacency.sum(axis=1)[None], [0]), shape=(nodes, nodes))
+    return sp.csr_array(degrees - adjacency)
 
 
 def inclusion_probabilities(importance: np.ndarray, count: int) -> np.ndarray:
