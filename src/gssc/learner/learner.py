@@ -166,7 +166,6 @@ class LearnerTraining(Training):
     def teach(self) -> Iterator[Step]:
         """Rounds of students that learn the mean of the best opinions and then join the pool."""
         while not self.rounds.are_over:
-            self.rounds.choose_teacher()
             yield from self.train_student(self.rounds.kinds[self.rounds.position])
             self.student = None
             self.rounds.student_ended()
