@@ -91,6 +91,20 @@ def test_an_existing_run_is_refused_resumed_or_replaced(graph_file: Path, tmp_pa
     assert again["seed"] == 1
 
 
+def test_a_run_of_an_earlier_version_is_resumed_or_refused_with_what_to_do(graph_file: Path, tmp_path: Path) -> None:
+    first = Run(tmp_path / "run", settings(graph_file, epochs=1, warmup_epochs=1)).train()
+    config = tmp_path / "run" / "config.yaml"
+    present = config.read_text()
+    config.write_text(present.replace("train:\n", "train:\n  select: accuracy\n"))  # what is always done now
+    assert Run(tmp_path / "run", resume=True).train() == first
+    config.write_text(present.replace("train:\n", "train:\n  select: loss\n"))
+    for given in (None, settings(graph_file, epochs=1, warmup_epochs=1)):
+        with pytest.raises(
+            GsscError, match=r"config\.yaml does not fit .*train\.select.* correct that line of"
+        ):
+            Run(tmp_path / "run", given, resume=True)
+
+
 def test_numbers_of_numpy_are_numbers_in_the_folder_too(graph_file: Path, tmp_path: Path) -> None:
     config = settings(graph_file, epochs=1, warmup_epochs=1)
     config.train.seed, config.train.lr, config.model.dropout = np.int64(3), np.float32(0.25), np.float64(0.5)

@@ -1,4 +1,4 @@
-"""Settings as dataclasses: types, choices and limits are declared on the field and checked by name.
+"""Settings as dataclasses: types, choices and bounds are declared on the field and checked by name.
 
 A section of settings is a dataclass defined next to what it configures::
 
@@ -7,7 +7,7 @@ A section of settings is a dataclass defined next to what it configures::
         name: str = "drop_edge"
         keep: float = setting(0.8, low=0.01, high=1)
 
-Types and choices (``Literal``) are those of the annotations, limits those of :func:`setting`; help texts are the
+Types and choices (``Literal``) are those of the annotations, bounds those of :func:`setting`; help texts are the
 ``Args`` of the docstring.
 """
 
@@ -44,25 +44,25 @@ KINDS: dict[type, tuple[type, str]] = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class Bounds:
     """The least and the greatest value of a number.
 
-    They are declared on a field with :func:`setting`, or on an argument: ``hidden: Annotated[int, Limits(low=1)]``.
+    They are declared on a field with :func:`setting`, or on an argument: ``hidden: Annotated[int, Bounds(low=1)]``.
     """
 
     low: float = -math.inf
     high: float = math.inf
 
     def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high  # NaN is in no limits
+        return self.low <= value <= self.high  # NaN is in no bounds
 
     def __str__(self) -> str:
         return f"at least {self.low:g}" if self.high == math.inf else f"between {self.low:g} and {self.high:g}"
 
 
 def setting(default: Any, *, low: float = -math.inf, high: float = math.inf, help: str = "") -> Any:
-    """Return a field of a section, with its limits; ``help`` is for sections whose docstring has no ``Args``."""
-    return field(default=default, metadata={"limits": Limits(low, high), "help": help})
+    """Return a field of a section, with its bounds; ``help`` is for sections whose docstring has no ``Args``."""
+    return field(default=default, metadata={"bounds": Bounds(low, high), "help": help})
 
 
 def meanings(section: Any) -> dict[str, str]:
@@ -82,11 +82,11 @@ def inherit_meanings(section: Any) -> None:
     section.__doc__ = f"{summary}\n\nArgs:\n" + "".join(f"    {name}: {text}\n" for name, text in known.items())
 
 
-def limits_of(section: Any, name: str) -> Limits:
-    """Return the limits of a field."""
+def bounds_of(section: Any, name: str) -> Bounds:
+    """Return the bounds of a field."""
     hint = _hints(section)[name]
-    annotated = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Limits)]
-    found: Limits = section.__dataclass_fields__[name].metadata.get("limits", Limits())
+    annotated = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Bounds)]
+    found: Bounds = section.__dataclass_fields__[name].metadata.get("bounds", Bounds())
     return annotated[0] if annotated else found
 
 
@@ -107,9 +107,9 @@ def _check(place: str, section: Any, name: str, value: Any) -> None:
             raise GsscError(f"{place} is {value!r}; it must be {wanted}")
         if not any(type(value) is type(choice) and value == choice for choice in choices):
             raise no_choice(place, value, choices)
-    limits = limits_of(section, name)
-    if _is_of(float, value) and value not in limits:
-        raise GsscError(f"{place} is {value}; it must be {limits}")
+    bounds = bounds_of(section, name)
+    if _is_of(float, value) and value not in bounds:
+        raise GsscError(f"{place} is {value}; it must be {bounds}")
 
 
 def parse_section(name: str, defaults: Any, values: Settings) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gssc.train.selection import BestEpoch, Epoch
 
 

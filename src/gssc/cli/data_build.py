@@ -75,7 +75,7 @@ def run(options: dict[str, Any]) -> None:
     from gssc.data.disk import check_digests, open_graph
 
     out, started = Path(options["out"]), time.monotonic()
-    show = Lines()
+    show = ProgressLines()
     build_graph(
         source_of(options), out, dtype=options["dtype"], overwrite=options["overwrite"], on_progress=show.progress
     )
@@ -128,7 +128,7 @@ def source_of(options: dict[str, Any]) -> GraphStream:
     )
 
 
-class Lines:
+class ProgressLines:
     """Progress as lines on standard error, one per stage and every few seconds, for terminals and logs alike."""
 
     def __init__(self) -> None:

@@ -67,7 +67,7 @@ def run(args: Any) -> None:
     if not to_stream:
         check_output(args.out, FORMATS, args.overwrite)
     model = DeployedModel.load(args.run)
-    summary = Summary(model)
+    summary = PredictionCounts(model)
     with predictions_to(args.out, model, args.overwrite) as output, progress() as show:
         for block in blocks_of(args, model):
             start = time.perf_counter()
@@ -110,7 +110,7 @@ def progress() -> Iterator[Any]:
             bar.stop()
 
 
-class Summary:
+class PredictionCounts:
     """Counts what was predicted."""
 
     def __init__(self, model: DeployedModel):

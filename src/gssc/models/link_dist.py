@@ -67,8 +67,8 @@ class LinkDist(NodeModel):
     ):
         super().__init__()
         self.first = RowLinear(inputs, hidden)
-        self.middle = Layer(hidden, hidden, dropout)
-        self.own, self.neighbour = Layer(hidden, outputs, dropout), Layer(hidden, outputs, dropout)
+        self.middle = NormLinear(hidden, hidden, dropout)
+        self.own, self.neighbour = NormLinear(hidden, outputs, dropout), NormLinear(hidden, outputs, dropout)
         self.outputs, self.batch_size, self.contrast = outputs, batch_size, contrast
         self.rng = np.random.default_rng()  # draws dropout; replaced by the generator of the training
 
@@ -152,7 +152,7 @@ class LinkDist(NodeModel):
         return taught - 0.5 * (1 - labelled_ends) * apart
 
 
-class Layer(nn.Module):
+class NormLinear(nn.Module):
     """Batch norm, layer norm, leaky ReLU, dropout in training, and a linear map."""
 
     def __init__(self, inputs: int, outputs: int, dropout: float):
