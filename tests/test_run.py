@@ -99,9 +99,7 @@ def test_a_run_of_an_earlier_version_is_resumed_or_refused_with_what_to_do(graph
     assert Run(tmp_path / "run", resume=True).train() == first
     config.write_text(present.replace("train:\n", "train:\n  select: loss\n"))
     for given in (None, settings(graph_file, epochs=1, warmup_epochs=1)):
-        with pytest.raises(
-            GsscError, match=r"config\.yaml does not fit .*train\.select.* correct that line of"
-        ):
+        with pytest.raises(GsscError, match=r"config\.yaml does not fit .*train\.select.* correct that line of"):
             Run(tmp_path / "run", given, resume=True)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gssc.features import RowLinear, Rows, rows_of
 from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded, folded_norm
 from gssc.models.dropout import dropout_mask
+from gssc.settings import Count, Dropout
 
 
 def _recipe(epochs: int) -> Recipe:
@@ -60,9 +61,9 @@ class LinkDist(NodeModel):
         inputs: int,
         outputs: int,
         *,
-        hidden: int = 256,
-        dropout: float = 0.5,
-        batch_size: int = 1024,
+        hidden: Count = 256,
+        dropout: Dropout = 0.5,
+        batch_size: Count = 1024,
         contrast: bool = False,
     ):
         super().__init__()
