@@ -13,7 +13,7 @@ from gssc.errors import GsscError
 from gssc.models.nagphormer import NAGphormer
 from gssc.models.registry import MODELS, model_settings
 from gssc.recipes import PRESETS, config_for, preset_settings, recipe, recipe_file, recipe_names
-from gssc.settings import bounds_of, choices_of, read_settings
+from gssc.settings import Bounds, bounds_of, choices_of, read_settings
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = sections(ContrastConfig, PAIR_MODEL)
@@ -210,6 +210,7 @@ def test_every_number_of_a_model_has_a_lower_bound_that_is_checked(model: str) -
     for option in fields(model_settings(model)):
         if isinstance(option.default, float | int) and not isinstance(option.default, bool):
             bounds = bounds_of(model_settings(model), option.name)
+            assert bounds != Bounds(), f"give {option.name} a type with bounds, such as gssc.settings.Count"
             assert option.default in bounds
             with pytest.raises(GsscError, match=rf"model\.{option.name} is -1.*; it must be {bounds}"):
                 parse_config({"model": {"name": model, option.name: -1}})
