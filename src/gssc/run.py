@@ -194,7 +194,7 @@ class Run:
         if not may_exist:
             raise GsscError(f"{self.folder} already exists; use --resume to continue it or --overwrite to replace it")
         if not run_folder.is_run(self.folder):
-            raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
+            raise GsscError(f"{self.folder} is not empty and not a run of gssc; choose another folder")
         return True
 
     def _start_over(self) -> None:

@@ -133,7 +133,7 @@ def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:
 def _check(graph: Graph, model: DeployedModel, where: str | Path) -> None:
     if graph.num_features != model.widths[0]:
         raise GsscError(
-            f"{where} has {graph.num_features} features a node, but the model was trained on {model.widths[0]}: "
+            f"{where} has {graph.num_features} features per node, but the model was trained on {model.widths[0]}: "
             "give the graph the same columns"
         )
     if model.feature_names and graph.feature_names and list(graph.feature_names) != model.feature_names:
