@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import yaml
 
 from gssc.config import PAIR_MODEL, ContrastConfig, parse_config, sections
 from gssc.errors import GsscError
+from gssc.models.nagphormer import NAGphormer
+from gssc.models.registry import MODELS, model_settings
 from gssc.recipes import PRESETS, config_for, preset_settings, recipe, recipe_file, recipe_names
-from gssc.settings import choices_of, read_settings
+from gssc.settings import Bounds, bounds_of, choices_of, read_settings
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = sections(ContrastConfig, PAIR_MODEL)
@@ -200,6 +203,22 @@ def test_a_recipe_goes_with_another_sparsifier_as_far_as_it_has_the_same_setting
 def test_the_sparsifier_that_keeps_every_edge_has_no_other_settings() -> None:
     config = parse_config({"sparsifier": {"name": "none"}})
     assert config.to_dict()["sparsifier"] == {"name": "none"}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_number_of_a_model_has_a_lower_bound_that_is_checked(model: str) -> None:
+    for option in fields(model_settings(model)):
+        if isinstance(option.default, float | int) and not isinstance(option.default, bool):
+            bounds = bounds_of(model_settings(model), option.name)
+            assert bounds != Bounds(), f"give {option.name} a type with bounds, such as gssc.settings.Count"
+            assert option.default in bounds
+            with pytest.raises(GsscError, match=rf"model\.{option.name} is -1.*; it must be {bounds}"):
+                parse_config({"model": {"name": model, option.name: -1}})
+
+
+def test_attention_heads_share_the_width() -> None:
+    with pytest.raises(GsscError, match=r"model\.hidden is 10; it must be a multiple of model\.heads, 4"):
+        NAGphormer(3, 2, hidden=10, heads=4)
 
 
 def test_rivals_have_the_settings_of_their_papers() -> None:

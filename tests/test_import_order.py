@@ -18,9 +18,9 @@ ORDER = (
     {"settings"},
     {"deploy", "tasks"},
     {"graph", "data"},
-    {"features", "schedule", "run_folder"},
+    {"features", "schedule"},
     {"config"},
-    {"recipes", "run_graph"},
+    {"recipes", "run_folder", "run_graph"},
     {"trust"},
     {"sparsify", "models"},
     {"train"},
@@ -29,7 +29,7 @@ ORDER = (
     {"run", "molecules", "model_selection", "estimator_parameters"},
     {"estimator"},
     {"evaluate", "audit"},
-    {"report", "reproduce", "serve", "scoring"},
+    {"report", "serve", "scoring"},
     {"cli"},
     {"__main__"},
 )
@@ -60,6 +60,8 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
                 yield from ((f"gssc.{alias.name}", late) for alias in node.names)
             else:
                 yield node.module, late
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, late) for alias in node.names if alias.name.startswith("gssc."))
         late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         waiting.extend((child, late) for child in ast.iter_child_nodes(node))
 
@@ -69,6 +71,16 @@ def wrong(room: str, module: str, late: bool) -> bool:
     if other == room or any({room, other} <= pair for pair in TOGETHER) or (late and module in REGISTRIES):
         return False
     return place(other) >= place(room)
+
+
+def rooms() -> set[str]:
+    """The modules and packages directly in gssc."""
+    return {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")} - {"__init__"}
+
+
+def test_every_room_has_its_place_once() -> None:
+    placed = [room for rooms in ORDER for room in rooms]
+    assert sorted(placed) == sorted(rooms() | {"__version__"})
 
 
 def test_every_import_goes_to_the_left() -> None:
@@ -88,3 +100,14 @@ def test_the_test_notices() -> None:
     assert wrong("config", "gssc.models.registry", late=False)
     assert not wrong("config", "gssc.models.registry", late=True)
     assert not wrong("run", "gssc.train.bilevel", late=False)
+
+
+def test_every_way_to_import_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        "import gssc.run\nfrom gssc import graph\ndef f():\n    from gssc.train.stream import x\n"
+    )
+    assert sorted(imports(tmp_path / "odd.py")) == [
+        ("gssc.graph", False),
+        ("gssc.run", False),
+        ("gssc.train.stream", True),
+    ]

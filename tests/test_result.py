@@ -84,6 +84,12 @@ def test_keep_probabilities_that_are_all_alike_are_noted() -> None:
     assert not any("keep probabilities" in note for note in fit(alike, without).notes)
 
 
+def test_edges_that_all_look_right_are_not_noted_whichever_sparsifier_samples_pairs() -> None:
+    few = GRAPH.with_(edges=GRAPH.edges[:, :10])  # too few to compare, so all are kept
+    config = parse_config({"sparsifier": {"name": "drop_edge"}}).shortened(1)
+    assert not any("keep probabilities" in note for note in fit(few, config).notes)
+
+
 def test_a_temperature_at_its_bound_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any("temperature" in note for note in fit(GRAPH, quick()).notes)
     monkeypatch.setattr("gssc.result.fit_temperature", lambda *_: 50.0)

@@ -91,6 +91,18 @@ def test_an_existing_run_is_refused_resumed_or_replaced(graph_file: Path, tmp_pa
     assert again["seed"] == 1
 
 
+def test_a_run_of_an_earlier_version_is_resumed_or_refused_with_what_to_do(graph_file: Path, tmp_path: Path) -> None:
+    first = Run(tmp_path / "run", settings(graph_file, epochs=1, warmup_epochs=1)).train()
+    config = tmp_path / "run" / "config.yaml"
+    present = config.read_text()
+    config.write_text(present.replace("train:\n", "train:\n  select: accuracy\n"))  # what is always done now
+    assert Run(tmp_path / "run", resume=True).train() == first
+    config.write_text(present.replace("train:\n", "train:\n  select: loss\n"))
+    for given in (None, settings(graph_file, epochs=1, warmup_epochs=1)):
+        with pytest.raises(GsscError, match=r"config\.yaml does not fit .*train\.select.* correct that line of"):
+            Run(tmp_path / "run", given, resume=True)
+
+
 def test_numbers_of_numpy_are_numbers_in_the_folder_too(graph_file: Path, tmp_path: Path) -> None:
     config = settings(graph_file, epochs=1, warmup_epochs=1)
     config.train.seed, config.train.lr, config.model.dropout = np.int64(3), np.float32(0.25), np.float64(0.5)
@@ -102,7 +114,7 @@ def test_numbers_of_numpy_are_numbers_in_the_folder_too(graph_file: Path, tmp_pa
 def test_a_folder_that_is_no_run_is_left_alone(graph_file: Path, tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("keep me")
-    with pytest.raises(GsscError, match="no run of gssc"):
+    with pytest.raises(GsscError, match="not a run of gssc"):
         Run(tmp_path / "letters", settings(graph_file), overwrite=True)
     assert (tmp_path / "letters" / "dear.txt").read_text() == "keep me"
 
@@ -155,7 +167,7 @@ def test_files_of_another_program_are_not_overwritten(graph_file: Path, tmp_path
     (folder / "config.yaml").write_text("my: settings\n")
     (folder / "edges.npz").write_bytes(b"mine")
     for how in ({"resume": True}, {"overwrite": True}):
-        with pytest.raises(GsscError, match="is no run of gssc"):
+        with pytest.raises(GsscError, match="not a run of gssc"):
             Run(folder, settings(graph_file), **how)
     assert (folder / "config.yaml").read_text() == "my: settings\n"
     assert (folder / "edges.npz").read_bytes() == b"mine"
@@ -176,7 +188,7 @@ def test_a_config_with_our_sections_does_not_make_a_run(graph_file: Path, tmp_pa
     (folder / "config.yaml").write_text(content)
     (folder / "model.safetensors").write_bytes(b"weights of another program")
     for how in ({"resume": True}, {"overwrite": True}):
-        with pytest.raises(GsscError, match="is no run of gssc"):
+        with pytest.raises(GsscError, match="not a run of gssc"):
             Run(folder, settings(graph_file), **how)
     assert (folder / "config.yaml").read_text() == content
     assert (folder / "model.safetensors").read_bytes() == b"weights of another program"

@@ -13,7 +13,7 @@ from gssc.config import DEFAULT_MODEL, PAIR_MODEL, ContrastConfig, parse_config,
 from gssc.data import DATASETS
 from gssc.learner.settings import Config
 from gssc.recipes import PRESETS, preset_settings, recipe_names
-from gssc.settings import Limits, limits_of
+from gssc.settings import Bounds, bounds_of
 from gssc.sparsify.registry import SPARSIFIERS, every_setting
 
 SECTIONS = {
@@ -49,9 +49,9 @@ def allowed(section_class: Any, section: str, option: str, types: dict[str, Any]
         return ", ".join(code(choice) for choice in get_args(kind))
     if kind is bool:
         return "`true`, `false`"
-    limits = limits_of(section_class, option)
-    if limits != Limits():
-        low, high = limits.low, limits.high
+    bounds = bounds_of(section_class, option)
+    if bounds != Bounds():
+        low, high = bounds.low, bounds.high
         number = "whole number" if kind is int else "number"
         return f"{number}, {low:g} or more" if high == math.inf else f"{number} from {low:g} to {high:g}"
     return "text" if str in (kind, *get_args(kind)) else "number"

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from scipy.special import softmax
 
 from gssc.calibration import GREATEST, LEAST, PRIOR_ROWS, expected_calibration_error, fit_temperature
-from gssc.config import RunConfig, parse_config
+from gssc.config import DEFAULT_MODEL, RunConfig, parse_config
 from gssc.data.scaling import column_spread, some_rows
 from gssc.deploy import DeployedModel
 from gssc.graph import Graph
@@ -154,7 +154,8 @@ class Result:
         if not self.training.weighs_edges:
             return None
         trust = self.edge_trust()[1]
-        if self.config.sparsifier.name == "evidence" and len(trust) and trust.min() > 1 - SAME_TRUST:
+        from_evidence = self.config.model.name == DEFAULT_MODEL or self.config.sparsifier.name == "evidence"
+        if from_evidence and len(trust) and trust.min() > 1 - SAME_TRUST:
             return None  # no edge looks like a random pair
         if len(trust) < 2 or trust.max() - trust.min() >= SAME_TRUST:
             return None

@@ -29,7 +29,6 @@ from gssc.files import atomic_write, json_number, keep_others_out, read_json, wr
 from gssc.graph import Graph
 from gssc.result import Result, make_training
 from gssc.run_graph import fingerprint, named_graph
-from gssc.settings import read_settings
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.process import Interruption
@@ -93,7 +92,7 @@ class Run:
 
     def _usual_settings(self, resume: bool) -> RunConfig:
         begun = run_folder.config_file(self.folder)
-        return parse_config(read_settings(begun) if resume and run_folder.is_run(begun.parent) else {})
+        return run_folder.saved_config(begun) if resume and run_folder.is_run(begun.parent) else parse_config()
 
     def _graph(self, given: Graph | None, data_root: str | None) -> Graph:
         data = self.config.data
@@ -195,7 +194,7 @@ class Run:
         if not may_exist:
             raise GsscError(f"{self.folder} already exists; use --resume to continue it or --overwrite to replace it")
         if not run_folder.is_run(self.folder):
-            raise GsscError(f"{self.folder} is not empty and is no run of gssc; choose another folder")
+            raise GsscError(f"{self.folder} is not empty and not a run of gssc; choose another folder")
         return True
 
     def _start_over(self) -> None:
@@ -213,7 +212,7 @@ class Run:
             temporary.write_text(run_folder.MARK + settings + comments, encoding="utf-8")
 
     def _check_same_run(self) -> None:
-        before = parse_config(read_settings(self.folder / "config.yaml"))
+        before = run_folder.saved_config(self.folder / run_folder.CONFIG)
         if before != self.config:
             changed = _first_difference(before.to_dict(), self.config.to_dict())
             raise GsscError(

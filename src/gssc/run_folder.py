@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from gssc.config import RunConfig, parse_config
 from gssc.deploy.export.folder import exports_in
 from gssc.errors import GsscError
 from gssc.files import atomic_write, json_number, room_for
@@ -24,6 +25,8 @@ NEW, DONE, MOVING = ".new", ".done", ".moving"
 MARK = "# gssc run: every setting, enough to run it again\n"
 # Runs that were written before there was a mark have all of these sections, and a log.
 SECTIONS_BEFORE_MARK = {"data", "model", "sparsifier", "train"}
+# Settings that runs of earlier versions have and that are no more, with the value that describes what is always done.
+RETIRED = {("train", "select"): "accuracy"}
 
 
 def is_run(folder: Path) -> bool:
@@ -51,6 +54,26 @@ def config_file(folder: Path) -> Path:
     """Return the config.yaml that ``--resume`` continues: that of an unfinished replacement, if there is one."""
     new = folder / NEW / CONFIG
     return new if new.exists() else folder / CONFIG
+
+
+def saved_config(path: Path) -> RunConfig:
+    """Return the settings of a run from its config.yaml.
+
+    Raises:
+        GsscError: if they do not fit this version of gssc, with what to do.
+    """
+    settings = read_settings(path)
+    for (section, name), value in RETIRED.items():
+        values = settings.get(section)
+        if isinstance(values, dict) and values.get(name) == value:
+            del values[name]
+    try:
+        return parse_config(settings)
+    except GsscError as error:
+        raise GsscError(
+            f"{path} does not fit this version of gssc ({error}): correct that line of the file, or train again with "
+            "--overwrite"
+        ) from None
 
 
 class EpochLog:

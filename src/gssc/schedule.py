@@ -21,7 +21,6 @@ class ScheduleSettings:
         patience: epochs without a better validation result before stopping.
         lr: learning rate.
         weight_decay: L2 penalty; some models put it on part of their weights only.
-        select: the best epoch by validation ``accuracy`` (ties: lower loss) or ``loss``.
         normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
             of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``none``
             leaves them as they are; ``auto`` is ``row`` for sparse rows without negative values, such as bags of
@@ -35,7 +34,6 @@ class ScheduleSettings:
     patience: int = setting(100, low=1)
     lr: float = setting(0.01, low=0)
     weight_decay: float = setting(5e-4, low=0)
-    select: Literal["accuracy", "loss"] = "accuracy"
     normalize: Literal["auto", "standard", "row", "none"] = "auto"
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)

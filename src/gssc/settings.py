@@ -1,4 +1,4 @@
-"""Settings as dataclasses: types, choices and limits are declared on the field and checked by name.
+"""Settings as dataclasses: types, choices and bounds are declared on the field and checked by name.
 
 A section of settings is a dataclass defined next to what it configures::
 
@@ -7,7 +7,7 @@ A section of settings is a dataclass defined next to what it configures::
         name: str = "drop_edge"
         keep: float = setting(0.8, low=0.01, high=1)
 
-Types and choices (``Literal``) are those of the annotations, limits those of :func:`setting`; help texts are the
+Types and choices (``Literal``) are those of the annotations, bounds those of :func:`setting`; help texts are the
 ``Args`` of the docstring.
 """
 
@@ -22,7 +22,7 @@ from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -44,25 +44,35 @@ KINDS: dict[type, tuple[type, str]] = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class Bounds:
     """The least and the greatest value of a number.
 
-    They are declared on a field with :func:`setting`, or on an argument: ``hidden: Annotated[int, Limits(low=1)]``.
+    They are declared on a field with :func:`setting`, or on an argument of a model: ``hidden: Count = 64``.
     """
 
     low: float = -math.inf
     high: float = math.inf
 
     def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high  # NaN is in no limits
+        return self.low <= value <= self.high  # NaN is in no bounds
 
     def __str__(self) -> str:
-        return f"at least {self.low:g}" if self.high == math.inf else f"between {self.low:g} and {self.high:g}"
+        low, high = (f"{int(end):,}" if float(end).is_integer() else f"{end:g}" for end in (self.low, self.high))
+        return f"at least {low}" if self.high == math.inf else f"between {low} and {high}"
+
+
+# Types of arguments with their bounds, see :func:`arguments_as_settings`.
+Count = Annotated[int, Bounds(low=1, high=2**20)]
+WholeNumber = Annotated[int, Bounds(low=0, high=2**20)]
+Share = Annotated[float, Bounds(low=0, high=1)]
+Dropout = Annotated[float, Bounds(low=0, high=0.99)]
+NonNegative = Annotated[float, Bounds(low=0)]
+Positive = Annotated[float, Bounds(low=1e-6)]
 
 
 def setting(default: Any, *, low: float = -math.inf, high: float = math.inf, help: str = "") -> Any:
-    """Return a field of a section, with its limits; ``help`` is for sections whose docstring has no ``Args``."""
-    return field(default=default, metadata={"limits": Limits(low, high), "help": help})
+    """Return a field of a section, with its bounds; ``help`` is for sections whose docstring has no ``Args``."""
+    return field(default=default, metadata={"bounds": Bounds(low, high), "help": help})
 
 
 def meanings(section: Any) -> dict[str, str]:
@@ -82,12 +92,21 @@ def inherit_meanings(section: Any) -> None:
     section.__doc__ = f"{summary}\n\nArgs:\n" + "".join(f"    {name}: {text}\n" for name, text in known.items())
 
 
-def limits_of(section: Any, name: str) -> Limits:
-    """Return the limits of a field."""
-    hint = _hints(section)[name]
-    annotated = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Limits)]
-    found: Limits = section.__dataclass_fields__[name].metadata.get("limits", Limits())
-    return annotated[0] if annotated else found
+def bounds_of(section: Any, name: str) -> Bounds:
+    """Return the bounds of a field."""
+    found: Bounds = section.__dataclass_fields__[name].metadata.get("bounds", Bounds())
+    return found
+
+
+def arguments_as_settings(function: Any) -> list[tuple[str, Any, Any]]:
+    """Return the arguments of a function that have a default, as fields of a section: name, type, field."""
+    annotated, plain = get_type_hints(function, include_extras=True), get_type_hints(function)
+    found = []
+    for name, argument in inspect.signature(function).parameters.items():
+        if argument.default is not argument.empty:
+            bounds = next((part for part in _parts(annotated[name]) if isinstance(part, Bounds)), Bounds())
+            found.append((name, plain[name], setting(argument.default, low=bounds.low, high=bounds.high)))
+    return found
 
 
 def check_section(name: str, section: Any, given: Any) -> None:
@@ -107,9 +126,9 @@ def _check(place: str, section: Any, name: str, value: Any) -> None:
             raise GsscError(f"{place} is {value!r}; it must be {wanted}")
         if not any(type(value) is type(choice) and value == choice for choice in choices):
             raise no_choice(place, value, choices)
-    limits = limits_of(section, name)
-    if _is_of(float, value) and value not in limits:
-        raise GsscError(f"{place} is {value}; it must be {limits}")
+    bounds = bounds_of(section, name)
+    if _is_of(float, value) and value not in bounds:
+        raise GsscError(f"{place} is {value}; it must be {bounds}")
 
 
 def parse_section(name: str, defaults: Any, values: Settings) -> Any:
@@ -169,22 +188,25 @@ def no_choice(place: str, value: Any, choices: Iterable[Any]) -> GsscError:
 
 @cache
 def _hints(section: Any) -> dict[str, Any]:
-    return get_type_hints(section, include_extras=True)
+    return get_type_hints(section)
 
 
-def _kinds(section: Any, name: str) -> list[Any]:
-    """Return the type of a field and the alternatives in it."""
-    hint = _hints(section)[name]
-    return [hint, *get_args(hint)]
+@cache
+def _parts(hint: Any) -> list[Any]:
+    """Return a type, the alternatives in it, and what they are annotated with."""
+    found = [hint]
+    for part in found:  # grows meanwhile
+        found += get_args(part) if get_origin(part) is not Literal else ()
+    return found
 
 
 def _types(section: Any, name: str) -> list[type]:
-    return [kind for kind in _kinds(section, name) if isinstance(kind, type) and kind in KINDS]
+    return [part for part in _parts(_hints(section)[name]) if isinstance(part, type) and part in KINDS]
 
 
 def choices_of(section: Any, name: str) -> tuple[Any, ...]:
     """Return the values a setting may have, if they are few."""
-    return next((get_args(kind) for kind in _kinds(section, name) if get_origin(kind) is Literal), ())
+    return next((get_args(kind) for kind in _parts(_hints(section)[name]) if get_origin(kind) is Literal), ())
 
 
 def read_settings(path: str | Path) -> Settings:

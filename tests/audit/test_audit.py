@@ -119,7 +119,7 @@ def test_a_saved_classifier_audits_the_graph_of_its_table(graph: Graph, judge, t
         assert findings.edges.nodes[0].tolist() == [7, 44]
         assert findings.labels.nodes[0].tolist() == [4]
         assert findings.notes == ["a saved classifier keeps no keep probabilities: edges are scored without them"]
-    with pytest.raises(GsscError, match="the graph has 4 features a node"):
+    with pytest.raises(GsscError, match="the graph has 4 features per node"):
         audit_run(tmp_path / "classifier", Graph(np.ones((3, 4)), [[0], [1]]))
 
 
@@ -156,7 +156,7 @@ def test_damaged_runs_are_refused(graph: Graph, judge, make_run, damage, message
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"features": np.ones((60, 4), dtype=np.float32), "feature_names": None}, "has 4 features a node"),
+        ({"features": np.ones((60, 4), dtype=np.float32), "feature_names": None}, "has 4 features per node"),
         ({"feature_names": list("abcdef")}, "other feature names"),
         ({"class_names": ("left", "up")}, "class 'up'"),
         ({"labels": np.zeros((60, 2)), "class_names": ("left", "right")}, "differ in kind"),

@@ -35,6 +35,15 @@ def test_version(gssc) -> None:
         (["predict", "a", "b", "--ou", "c"], "error: unrecognized arguments: --ou c; did you mean '--out'?\n"),
         (["predict", "a", "b"], "error: missing --out; see gssc predict --help\n"),
         (["data", "import", "--out", "c"], "error: missing --nodes; see gssc data import --help\n"),
+        (
+            ["train", "cora", "--train.normalise", "row"],
+            "error: unrecognized arguments: --train.normalise row; did you mean '--train.normalize'?\n",
+        ),
+        (
+            ["train", "cora", "--train.lr", "1"],
+            "error: unrecognized arguments: --train.lr 1; this model's settings of train are normalize, class_weight, "
+            "seed, threads, memory; see gssc train --help\n",
+        ),
         (["data", "imprt"], "error: unknown subcommand 'imprt'; did you mean 'import'?\n"),
         (["predict", "a", "b", "--out"], "error: --out: expected one argument; see gssc predict --help\n"),
     ],

@@ -161,6 +161,13 @@ def test_a_run_does_not_go_on_with_other_settings(gssc, graph_file: Path, tmp_pa
     assert "cannot resume run with other settings" in done.stderr or "give one of the two" in done.stderr
 
 
+def test_a_run_does_not_go_on_with_another_model(gssc, graph_file: Path) -> None:
+    assert gssc("train", "--graph", "graph.npz", "--out", "run", *QUICK).returncode == 0
+    done = gssc("train", "--out", "run", "--resume", "--model", "gssc")
+    assert done.returncode == 2
+    assert "cannot resume run with another model: it trains str_contrast, not gssc" in done.stderr
+
+
 def test_a_section_may_come_from_a_file_and_what_is_typed_replaces_the_data_of_one(gssc, graph_file, tmp_path) -> None:
     (tmp_path / "model.yaml").write_text("name: str_contrast\nhidden: 12\n")
     (tmp_path / "all.yaml").write_text("data: {dataset: cora}\nmodel: {dropout: 0.25}\n")

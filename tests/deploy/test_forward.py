@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from gssc.deploy import DeployedModel
-from gssc.deploy.forward import Layer, forward, in_double, one_row
+from gssc.deploy.forward import LinearMap, forward, in_double, one_row
 from gssc.errors import GsscError
 
 
@@ -79,7 +79,7 @@ def test_the_answer_is_an_array_of_its_own() -> None:
 def test_the_fast_case_gives_what_the_pass_gives(form, activation: str, normalize: bool, activate_last: bool) -> None:
     rng = np.random.default_rng(0)
     layers = [
-        Layer.of(rng.standard_normal(shape, dtype=np.float32), rng.standard_normal(shape[0], dtype=np.float32))
+        LinearMap.of(rng.standard_normal(shape, dtype=np.float32), rng.standard_normal(shape[0], dtype=np.float32))
         for shape in ((13, 9), (7, 13), (3, 7))
     ]
     table = (rng.random((6, 9)) < 0.4) * rng.standard_normal((6, 9))

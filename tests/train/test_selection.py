@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gssc.train.selection import BestEpoch, Epoch
 
 
@@ -38,34 +36,29 @@ def kept(best: BestEpoch, *records: Epoch) -> int:
 
 
 def test_accuracy_decides_and_loss_breaks_ties():
-    best = BestEpoch("accuracy", patience=5, validation=True)
+    best = BestEpoch(patience=5, validation=True)
     assert kept(best, epoch(0, 0.5, 1.0), epoch(1, 0.6, 9.0), epoch(2, 0.6, 8.0), epoch(3, 0.6, 8.5)) == 2
 
 
 def test_equal_in_everything_keeps_the_earlier():
-    best = BestEpoch("accuracy", patience=5, validation=True)
+    best = BestEpoch(patience=5, validation=True)
     assert kept(best, epoch(0, 0.5, 1.0), epoch(1, 0.5, 1.0)) == 0
 
 
-def test_loss_decides_when_asked():
-    best = BestEpoch("loss", patience=5, validation=True)
-    assert kept(best, epoch(0, 0.5, 1.0), epoch(1, 0.9, 2.0), epoch(2, 0.1, 0.5)) == 2
-
-
 def test_test_accuracy_has_no_say():
-    best = BestEpoch("accuracy", patience=5, validation=True)
+    best = BestEpoch(patience=5, validation=True)
     assert kept(best, epoch(0, 0.5, 1.0, test_score=0.1), epoch(1, 0.5, 1.0, test_score=0.9)) == 0
 
 
 def test_only_the_epochs_that_were_best_are_marked():
-    best = BestEpoch("accuracy", patience=5, validation=True)
+    best = BestEpoch(patience=5, validation=True)
     records = [epoch(0, 0.5, 1.0), epoch(1, 0.4, 1.0), epoch(2, 0.6, 1.0)]
     kept(best, *records)
     assert [record.best for record in records] == [True, False, True]
 
 
 def test_patience_counts_from_the_best_epoch():
-    best = BestEpoch("accuracy", patience=2, validation=True)
+    best = BestEpoch(patience=2, validation=True)
     over = []
     for record in (epoch(0, 0.5, 1.0), epoch(1, 0.4, 1.0), epoch(2, 0.6, 1.0), epoch(3, 0.1, 1.0), epoch(4, 0.1, 1.0)):
         best.judge(record)
@@ -74,25 +67,23 @@ def test_patience_counts_from_the_best_epoch():
 
 
 def test_without_validation_the_last_epoch_is_kept_and_nothing_stops():
-    best = BestEpoch("accuracy", patience=1, validation=False)
+    best = BestEpoch(patience=1, validation=False)
     assert kept(best, *(epoch(number, nan(), nan()) for number in range(5))) == 4
     assert not best.patience_is_over()
 
 
-@pytest.mark.parametrize("select", ["accuracy", "loss"])
-def test_a_run_that_broke_down_keeps_its_last_sound_epoch(select: str):
+def test_a_run_that_broke_down_keeps_its_last_sound_epoch():
     """NaN compares as neither better nor worse; it must never count as better."""
-    best = BestEpoch(select, patience=5, validation=True)
+    best = BestEpoch(patience=5, validation=True)
     assert kept(best, epoch(0, 0.5, 1.0), epoch(1, 0.5, nan()), epoch(2, nan(), nan())) == 0
 
 
-@pytest.mark.parametrize("select", ["accuracy", "loss"])
-def test_the_first_sound_epoch_replaces_a_broken_one(select: str):
-    best = BestEpoch(select, patience=5, validation=True)
+def test_the_first_sound_epoch_replaces_a_broken_one():
+    best = BestEpoch(patience=5, validation=True)
     assert kept(best, epoch(0, nan(), nan()), epoch(1, 0.1, 5.0)) == 1
 
 
 def test_without_a_defined_accuracy_loss_decides():
     """ROC-AUC needs both classes of a task among the validation nodes; where it has none, loss still has a say."""
-    best = BestEpoch("accuracy", patience=5, validation=True)
+    best = BestEpoch(patience=5, validation=True)
     assert kept(best, epoch(0, nan(), 1.0), epoch(1, nan(), 0.5), epoch(2, nan(), 0.7)) == 1

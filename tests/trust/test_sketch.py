@@ -25,7 +25,7 @@ def test_wide_features_keep_their_cosines_about_as_they_were() -> None:
 
 
 def test_sparse_dense_and_any_block_size_agree(monkeypatch) -> None:
-    features = sp.random(50, 900, density=0.02, format="csr", dtype=np.float32, rng=np.random.default_rng(1))
+    features = sp.random(50, 900, density=0.02, format="csr", dtype=np.float32, random_state=1)
     whole = feature_sketch(features, width=64)
     monkeypatch.setattr(sketch_module, "ROWS_AT_A_TIME", 7)
     np.testing.assert_allclose(feature_sketch(features, width=64), whole, atol=1e-6)

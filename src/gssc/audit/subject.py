@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.config import parse_config
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.run_folder import CONFIG, saved_config
 from gssc.run_graph import named_graph
-from gssc.settings import read_settings
 from gssc.train.registry import gigabytes
 from gssc.trust.pairs import edge_numbers
 
@@ -72,7 +71,7 @@ def read_subject(run: str | Path, graph: str | Path | Graph | None = None, data_
     where = graph if isinstance(graph, str | Path) else folder if graph is None else "the graph"
     if not has_config:
         return _of_classifier(folder, model, given, where)
-    config = parse_config(read_settings(folder / "config.yaml"))
+    config = saved_config(folder / CONFIG)
     notes: list[str] = []
     audited = in_memory(named_graph(config.data, data_root)) if given is None else given
     names_nodes_alike = given is None or _same_nodes(audited, config.data, data_root)
@@ -134,7 +133,7 @@ def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:
 def _check(graph: Graph, model: DeployedModel, where: str | Path) -> None:
     if graph.num_features != model.widths[0]:
         raise GsscError(
-            f"{where} has {graph.num_features} features a node, but the model was trained on {model.widths[0]}: "
+            f"{where} has {graph.num_features} features per node, but the model was trained on {model.widths[0]}: "
             "give the graph the same columns"
         )
     if model.feature_names and graph.feature_names and list(graph.feature_names) != model.feature_names:

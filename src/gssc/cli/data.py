@@ -46,7 +46,7 @@ def list_datasets(*, data_root: str | PathLike[str] | None = None) -> None:
 
 def _state(entry: Dataset, root: Path | None) -> str:
     if not entry.files:
-        return "made"
+        return "generated"
     paths, files = at_hand(entry, root)
     missing = [file for file in files if file.name not in paths]
     if any(not file.optional for file in missing):
@@ -61,7 +61,7 @@ def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None, che
     digests of a graph on disk.
     """
     if check and not is_disk_graph(name):
-        raise GsscError(f"{name} is no graph on disk: --check is for folders of gssc data build")
+        raise GsscError(f"{name} is not a graph on disk: --check is for folders of gssc data build")
     if check:
         check_digests(name)
     if name not in DATASETS and _is_graph_file(name):

@@ -43,7 +43,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--check", action="store_true", help="read everything back at the end and compare digests")
     text("--id", "id_column", "column with the node ids; default id, node_id, node or the first column")
     text("--label", "label_column", "column with the classes, or several with binary targets", nargs="+")
-    text("--ignore", "ignore_columns", "columns that are no features", nargs="+", default=[])
+    text("--ignore", "ignore_columns", "columns that are not features", nargs="+", default=[])
     text("--split-column", "split_column", "column with train, val or test; default split, where there is one")
     text("--source-column", "source_column", "edge table's first end; default source, src, from or the first column")
     text("--target-column", "target_column", "edge table's second end; default target, dst, to or the second column")
@@ -53,7 +53,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
     text("--split", "split", "per-class:20 or ratio:60/20/20; default the source's own")
     text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
-    text("--name", "name", "what to call the graph; default the source's name")
+    text("--name", "name", "name of the graph; default the source's name")
     parser.add_argument("--seed", type=int, default=0, help="seed of csbm and of a split that is drawn")
     for option, kind in (("nodes", int), ("classes", int), ("features", int), ("val", int), ("test", int)):
         parser.add_argument(f"--{option}", type=kind, help=f"csbm: number of {_MEANING.get(option, option)}")
@@ -75,7 +75,7 @@ def run(options: dict[str, Any]) -> None:
     from gssc.data.disk import check_digests, open_graph
 
     out, started = Path(options["out"]), time.monotonic()
-    show = Lines()
+    show = ProgressLines()
     build_graph(
         source_of(options), out, dtype=options["dtype"], overwrite=options["overwrite"], on_progress=show.progress
     )
@@ -128,7 +128,7 @@ def source_of(options: dict[str, Any]) -> GraphStream:
     )
 
 
-class Lines:
+class ProgressLines:
     """Progress as lines on standard error, one per stage and every few seconds, for terminals and logs alike."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ TSV or Parquet. Without an edge table, every row is connected to its nearest nei
 """
 SUMMARIES = {
     "list": "list the datasets with their sizes, and whether their files are present",
-    "info": "show where a dataset comes from, its licence, files and figures; or what a graph file holds",
+    "info": "show where a dataset comes from, its licence, files and size; or what is in a graph file",
     "import": "make a graph from your own node and edge tables",
     "build": "make a graph on disk, which may be larger than memory",
 }

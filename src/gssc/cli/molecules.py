@@ -43,7 +43,7 @@ def add_train_arguments(parser: Any, model: str) -> None:
     parser.add_argument("--smiles-column", type=str, help="name of its column of SMILES; default smiles")
     parser.add_argument("--targets", type=str, help="columns to learn, joined by commas; default all others")
     parser.add_argument("--split", type=str, help="scaffold (default), random, random:60/20/20")
-    parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows that hold no molecule; default skip")
+    parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows without a valid molecule; default skip")
     parser.add_argument("--jobs", type=int, help="processes that read SMILES the first time; default one per core")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--model.name", type=str, help="gssc (default), gin, gcn, fingerprint_forest, ...")
@@ -100,8 +100,8 @@ def train_molecules(args: Any) -> None:
     if molecules.skipped:
         first = molecules.skipped[0]
         console.print(
-            f"note: {len(molecules.skipped)} rows hold no molecule and are left out, the first is row {first.row}: "
-            f"{first.reason}; skipped.csv lists them",
+            f"note: rows without a valid molecule are left out: {len(molecules.skipped)}, the first is row "
+            f"{first.row}: {first.reason}; skipped.csv lists them",
             soft_wrap=True,
         )
     if molecules.is_regression and (binary := molecules.binary_targets()):

@@ -85,6 +85,7 @@ class CommandParser(jsonargparse.ArgumentParser):
         text = re.sub(r" \(choose from .*\)$", "", text) if hint else text
         inside = f" {named[1]}" if (named := re.search(r"are required: (\w+)\.\w", message)) else ""
         end = f"did you mean {hint!r}?" if hint else f"see {self.prog.replace(' [options]', '')}{inside} --help"
+        end = f"{self._section(text)}; {end}" if not hint and self._section(text) else end
         raise GsscError(f"{text.rstrip('.')}; {end}") from None
 
     def _typed(self, key: str) -> str:
@@ -102,12 +103,26 @@ class CommandParser(jsonargparse.ArgumentParser):
     def _nearest(self, message: str) -> str | None:
         if wrong := re.match(r"unrecognized arguments: (?:.* )?(--?[\w.-]+)", message, re.IGNORECASE):
             known = list(option_strings(self))
+            section, dot, name = wrong[1].partition(".")
+            inside = [option.partition(".")[2] for option in known if option.startswith(f"{section}{dot}")]
+            if dot and inside:  # a setting of a section is like another one of it by its own name alone
+                near = difflib.get_close_matches(name, inside, n=1)
+                return f"{section}.{near[0]}" if near else None
         elif wrong := re.search(r"invalid choice: '([^']*)'", message):
             known = re.findall(r"'([^']+)'", message[wrong.end() :])
         else:
             return None
         near = difflib.get_close_matches(wrong[1], known, n=1)
         return near[0] if near else None
+
+    def _section(self, message: str) -> str:
+        """Return the settings of the section that an unknown one was typed for; empty if there is no such section."""
+        wrong = re.match(r"unrecognized arguments: (?:.* )?(--(\w+)\.)", message, re.IGNORECASE)
+        known = [option for option in option_strings(self) if wrong and option.startswith(wrong[1])]
+        if not wrong or not known:
+            return ""
+        whose = "this model's settings" if "--model.name" in option_strings(self) else "settings"
+        return f"{whose} of {wrong[2]} are {', '.join(option.removeprefix(wrong[1]) for option in known)}"
 
 
 def _shown(action: argparse.Action) -> str:

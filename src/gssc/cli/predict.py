@@ -23,7 +23,7 @@ examples:
 Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), as
 a graph on disk (a folder of gssc data build), or as CSV on standard input (-). If the model knows its features by name,
 columns are taken by name and others ignored. Ids are carried over from a column id, node_id or node, the one that --id
-names, or a first column that is no feature. The output has the id (or row number), the predicted class and every
+names, or a first column that is not a feature. The output has the id (or row number), the predicted class and every
 class's probability. Tables are read, and CSV is written, a block at a time, so they may be larger than memory; with
 -o - the predictions of a pipe's rows come as soon as the rows do, and the summary goes to standard error.
 """
@@ -50,7 +50,7 @@ def add_arguments(parser: Any) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     parser.add_argument("--smiles-column", type=str, help="column of SMILES, for a model of molecules; default smiles")
-    parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows that hold no molecule; default skip")
+    parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows without a valid molecule; default skip")
 
 
 def run(args: Any) -> None:
@@ -67,7 +67,7 @@ def run(args: Any) -> None:
     if not to_stream:
         check_output(args.out, FORMATS, args.overwrite)
     model = DeployedModel.load(args.run)
-    summary = Summary(model)
+    summary = PredictionCounts(model)
     with predictions_to(args.out, model, args.overwrite) as output, progress() as show:
         for block in blocks_of(args, model):
             start = time.perf_counter()
@@ -110,7 +110,7 @@ def progress() -> Iterator[Any]:
             bar.stop()
 
 
-class Summary:
+class PredictionCounts:
     """Counts what was predicted."""
 
     def __init__(self, model: DeployedModel):

@@ -14,7 +14,7 @@ examples:
 
 Input: .parquet, .csv, .tsv or .txt (text also .gz), or a folder with such files. Output: Parquet files
 part-*.parquet, which any reader takes as one table, and _manifest.json. Ids are carried over from the column that
-gssc predict takes (id, node_id, node, or a first column that is no feature); without one, rows have a number and the
+gssc predict takes (id, node_id, node, or a first column that is not a feature); without one, rows have a number and the
 name of their file. Files are streamed: memory does not grow with their size. Stop it at any time and give the same
 command to continue; no row is lost or written twice. Use gssc predict for small tables.
 """

@@ -37,11 +37,11 @@ def add_arguments(parser: Any) -> None:
         default=[],
         help="without a token: a host name that clients may use, besides localhost and numeric addresses; repeatable",
     )
-    parser.add_argument("--max-rows", type=int, default=10_000, help="most rows per request")
-    parser.add_argument("--max-body-mb", type=float, default=16.0, help="most megabytes per request")
+    parser.add_argument("--max-rows", type=int, default=10_000, help="maximum rows per request")
+    parser.add_argument("--max-body-mb", type=float, default=16.0, help="maximum megabytes per request")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds one request may take")
     parser.add_argument(
-        "--max-concurrency", type=int, default=256, help="most requests in flight; others get 503 and Retry-After"
+        "--max-concurrency", type=int, default=256, help="maximum requests in flight; others get 503 and Retry-After"
     )
     parser.add_argument(
         "--batch-wait-ms", type=float, default=1.0, help="how long rows wait for others to form a batch"

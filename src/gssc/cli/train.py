@@ -21,7 +21,7 @@ from gssc.config import (
 )
 from gssc.errors import GsscError
 from gssc.recipes import PRESETS, preset_settings, recipe_settings, suited
-from gssc.run_folder import config_file
+from gssc.run_folder import config_file, saved_config
 from gssc.settings import Settings, parse_section, read_settings
 
 if TYPE_CHECKING:
@@ -203,7 +203,14 @@ def settings_of(args: Any) -> RunConfig:
     data = parse_section("data", DataSettings(), merged_settings(from_file, typed).get("data", {}))
     begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
-        return parse_config(read_settings(begun), preset or {}, from_file, typed)
+        before = saved_config(begun)
+        model = merged_settings(preset or {}, merged).get("model", {}).get("name", before.model.name)
+        if model != before.model.name:
+            raise GsscError(
+                f"cannot resume {begun.parent} with another model: it trains {before.model.name}, not {model}; "
+                "choose another folder, or use --overwrite"
+            )
+        return parse_config(before.to_dict(), preset or {}, from_file, typed)
     if args.get("resume") and data.dataset is None and data.graph is None:
         raise GsscError(f"there is no run in {begun.parent} to resume; check the folder")
     if preset is None:

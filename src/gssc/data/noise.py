@@ -20,6 +20,9 @@ from gssc.errors import GsscError
 from gssc.names import nearest
 
 if TYPE_CHECKING:
+    from gssc.data.noise_features import FeatureNoise
+    from gssc.data.noise_labels import LabelNoise
+    from gssc.data.noise_structure import StructureNoise
     from gssc.graph import Graph
 
 __all__ = ["DEFAULT_KINDS", "NOISE", "NoiseEntry", "NoiseSpec", "add_noise", "parse_noise"]
@@ -30,7 +33,7 @@ _STREAM = 0x6E6F6973  # separates these draws from those of splits and training 
 class NoiseEntry(NamedTuple):
     """The function that makes a kind of noise, a one-line summary, and its source."""
 
-    make: Callable[[Graph, float, np.random.Generator], Any]
+    make: Callable[[Graph, float, np.random.Generator], LabelNoise | StructureNoise | FeatureNoise]
     summary: str
     paper: str
 

@@ -54,7 +54,7 @@ class SparseBlock(NamedTuple):
 Block = np.ndarray | SparseBlock
 
 
-class Layer(NamedTuple):
+class LinearMap(NamedTuple):
     """A linear map, with its weight [in, out] the way round that sparse products need and dense ones do not mind.
 
     Where a few columns more make the number of outputs a multiple of eight, ``weight`` has them, all zero: seven
@@ -65,7 +65,7 @@ class Layer(NamedTuple):
     bias: np.ndarray
 
     @classmethod
-    def of(cls, weight: np.ndarray, bias: np.ndarray) -> Layer:
+    def of(cls, weight: np.ndarray, bias: np.ndarray) -> LinearMap:
         """From a weight [out, in], whose precision is that of the pass."""
         missing = -len(bias) % LANES
         padding = missing if missing <= LANES // 2 else 0
@@ -82,7 +82,7 @@ def aligned_zeros(rows: int, columns: int, dtype: Any = np.float32) -> np.ndarra
     return room[start : start + rows * columns].reshape(rows, columns)
 
 
-def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
+def forward(x: Any, layers: Sequence[LinearMap], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
     """Pass rows [n, in], dense or CSR, through layers with an activation between them, and after them if asked."""
     count, last, dtype = x.shape[0], len(layers) - 1, layers[0].weight.dtype
     names = activations_of(activation, len(layers))
@@ -103,7 +103,7 @@ def forward(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, a
     return out
 
 
-def one_row(x: Any, layers: Sequence[Layer], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
+def one_row(x: Any, layers: Sequence[LinearMap], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
     """What :func:`forward` gives for a single row, dense or CSR, up to rounding."""
     if activation not in SLOPES:
         return forward(x, layers, activation, normalize, activate_last)
@@ -125,7 +125,7 @@ def _values(x: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _one_row(
     hidden: np.ndarray,
     met: np.ndarray,
-    layers: Sequence[Layer],
+    layers: Sequence[LinearMap],
     activation: str,
     normalize: bool,
     activate_last: bool,
@@ -149,11 +149,11 @@ def in_double(model: DeployedModel, rows: Any, depth: int) -> np.ndarray:
 
     A row then has the same result, up to negligible rounding, alone and among others.
     """
-    layers = [Layer.of(weight.astype(np.float64), bias.astype(np.float64)) for weight, bias in model.layers[:depth]]
+    layers = [LinearMap.of(weight.astype(np.float64), bias.astype(np.float64)) for weight, bias in model.layers[:depth]]
     return forward(rows, layers, model.activation, model.normalize == "row", depth < len(model.layers))
 
 
-def _affine(block: Block, layer: Layer, out: np.ndarray) -> np.ndarray:
+def _affine(block: Block, layer: LinearMap, out: np.ndarray) -> np.ndarray:
     """``block @ weight + bias``, in ``out`` or, of sparse rows, in an array of their own."""
     weight, bias = layer
     if isinstance(block, SparseBlock):
@@ -162,7 +162,7 @@ def _affine(block: Block, layer: Layer, out: np.ndarray) -> np.ndarray:
     return np.add(product[:, : len(bias)], bias, out=out)
 
 
-def _sparse_affine(block: SparseBlock, layer: Layer) -> np.ndarray:
+def _sparse_affine(block: SparseBlock, layer: LinearMap) -> np.ndarray:
     """``block @ weight + bias``; columns that pad the weight are undefined.
 
     Where torch happens to be imported, its ``embedding_bag`` is the quicker product: it took 0.9 ms where the CSR

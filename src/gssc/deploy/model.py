@@ -12,7 +12,7 @@ import numpy as np
 from gssc.deploy import store
 from gssc.deploy.activations import ACTIVATIONS
 from gssc.deploy.columns import wrong_width
-from gssc.deploy.forward import EXP_IS_SAFE, Layer, forward, is_sparse, one_row, softmax_of_one, within
+from gssc.deploy.forward import EXP_IS_SAFE, LinearMap, forward, is_sparse, one_row, softmax_of_one, within
 from gssc.errors import GsscError
 
 
@@ -61,7 +61,7 @@ class DeployedModel:
         if self.feature_names is not None:
             self.feature_names = [str(name) for name in self.feature_names]
         _check(self)
-        self._layers = [Layer.of(weight, bias) for weight, bias in self.layers]
+        self._layers = [LinearMap.of(weight, bias) for weight, bias in self.layers]
 
     def __repr__(self) -> str:
         widths = " -> ".join(map(str, self.widths))

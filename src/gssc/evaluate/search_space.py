@@ -15,7 +15,7 @@ from gssc.names import nearest
 from gssc.settings import Settings
 
 RANGE = re.compile(r"(?P<low>[^.,]*(?:\.\d+)?[^.,]*)\.\.(?P<high>[^,:]+)(?P<log>:log)?")
-# The data are what a search is about, a lucky seed is no setting, and methods are compared by gssc bench.
+# The data are what a search is about, a lucky seed is not a setting, and methods are compared by gssc bench.
 NOT_SEARCHED = ("data", "train.seed", "train.threads", "model.name", "sparsifier.name")
 
 
@@ -73,11 +73,11 @@ def parse_dimension(text: str, base: RunConfig) -> Dimension:
 
 
 def _current(setting: str, base: RunConfig) -> Any:
-    """Return the value of a setting as it stands; refuses what is no setting or must not be searched."""
+    """Return the value of a setting as it stands; refuses what is not a setting or must not be searched."""
     section, _, name = setting.partition(".")
     settings = base.to_dict()
     if section in NOT_SEARCHED or setting in NOT_SEARCHED:
-        raise GsscError(f"{setting} cannot be searched: it is no setting of the method")
+        raise GsscError(f"{setting} cannot be searched: it is not a setting of the method")
     if name not in settings.get(section, {}):
         known = [f"{each}.{name}" for each, values in settings.items() for name in values if each not in NOT_SEARCHED]
         raise GsscError(f"there is no setting {setting!r} to search; {nearest(setting, known)}")

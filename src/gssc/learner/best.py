@@ -17,7 +17,7 @@ class BestStudent(BestEpoch):
     """
 
     def __init__(self) -> None:
-        super().__init__("accuracy", patience=1, validation=True)
+        super().__init__(patience=1, validation=True)
         self.merit: tuple[float, float] | None = None  # of the kept student
         self.top = -float("inf")  # greatest first figure so far
         self.name = ""

@@ -101,7 +101,7 @@ class StreamedLearner(StreamedTraining):
         settings.model.dropout = DROPOUT
         settings.model.hidden, settings.model.layers = config.model.hidden, config.model.layers or 2
         self.choices: dict[str, str] = {"normalize": normalize}
-        best = BestEpoch("accuracy", settings.train.patience, validation=len(graph.val) > 0)
+        best = BestEpoch(settings.train.patience, validation=len(graph.val) > 0)
         super().__init__(graph, config, settings, best)
 
     def prepare(self) -> None:

@@ -12,6 +12,7 @@ from gssc.models.base import NodeModel, Recipe
 from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap, decay_only
 from gssc.models.propagation import normalized
+from gssc.settings import Count, Dropout, Share, WholeNumber
 
 
 class APPNP(NodeModel):
@@ -39,10 +40,10 @@ class APPNP(NodeModel):
         self,
         inputs: int,
         outputs: int,
-        hidden: int = 64,
-        hops: int = 10,
-        restart: float = 0.1,
-        dropout: float = 0.5,
+        hidden: Count = 64,
+        hops: WholeNumber = 10,
+        restart: Share = 0.1,
+        dropout: Dropout = 0.5,
     ):
         super().__init__()
         self.first = InputMap(inputs, hidden, dropout)

@@ -26,7 +26,6 @@ class Recipe:
         weight_decay: L2 penalty; see :meth:`NodeModel.parameter_groups`.
         normalize: normalisation of features, see :class:`gssc.schedule.ScheduleSettings`.
         warmup: epochs on the full graph before a sparsifier trained by the homophily objective is used.
-        select: criterion for the best epoch: validation ``accuracy`` (ties: lower loss) or ``loss``.
     """
 
     model: dict[str, Any] = field(default_factory=dict)
@@ -36,7 +35,6 @@ class Recipe:
     weight_decay: float = 5e-4
     normalize: str = "auto"
     warmup: int = 50
-    select: str = "accuracy"
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the settings as sections of a :class:`gssc.config.RivalConfig`."""

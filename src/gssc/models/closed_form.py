@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gssc.models.base import Recipe
+from gssc.settings import setting
 
 
 class ClosedForm:
@@ -36,7 +37,7 @@ def _settings(model: str) -> Any:
         """
 
         name: str = model
-        penalty: float = 0.0
+        penalty: float = setting(0.0, low=0)
 
         def arguments(self) -> dict[str, Any]:
             """Return the settings as arguments of the class."""

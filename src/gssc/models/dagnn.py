@@ -12,6 +12,7 @@ from gssc.features import RowLinear, Rows
 from gssc.models.base import NodeModel, Recipe
 from gssc.models.dropout import drop, drop_entries
 from gssc.models.propagation import normalized
+from gssc.settings import Count, Dropout, WholeNumber
 
 
 class DAGNN(NodeModel):
@@ -35,7 +36,7 @@ class DAGNN(NodeModel):
         "citeseer": Recipe(model={"hidden": 64, "hops": 10, "dropout": 0.5}, epochs=1000, lr=0.01, weight_decay=2e-2),
     }
 
-    def __init__(self, inputs: int, outputs: int, hidden: int = 64, hops: int = 10, dropout: float = 0.8):
+    def __init__(self, inputs: int, outputs: int, hidden: Count = 64, hops: WholeNumber = 10, dropout: Dropout = 0.8):
         super().__init__()
         self.first = RowLinear(inputs, hidden)
         self.second = nn.Linear(hidden, outputs)

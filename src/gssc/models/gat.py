@@ -13,6 +13,7 @@ from gssc.models.base import NodeModel, Recipe
 from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap
 from gssc.models.propagation import Messages, routes_of, with_loop_weights
+from gssc.settings import Count, Dropout
 
 _SLOPE = 0.2
 
@@ -44,10 +45,10 @@ class GAT(NodeModel):
         self,
         inputs: int,
         outputs: int,
-        hidden: int = 8,
-        heads: int = 8,
-        output_heads: int = 1,
-        dropout: float = 0.6,
+        hidden: Count = 8,
+        heads: Count = 8,
+        output_heads: Count = 1,
+        dropout: Dropout = 0.6,
     ):
         super().__init__()
         self.first = InputMap(inputs, heads * hidden, dropout)

@@ -13,6 +13,7 @@ from gssc.models.base import NodeModel, Recipe
 from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap, decay_only
 from gssc.models.propagation import normalized
+from gssc.settings import Count, Dropout
 
 
 class GCN(NodeModel):
@@ -32,7 +33,7 @@ class GCN(NodeModel):
     # The paper has 16 hidden units; 64 is common in later comparisons.
     recipe: ClassVar[Recipe] = Recipe(model={"hidden": 64, "dropout": 0.5}, lr=0.01, weight_decay=5e-4)
 
-    def __init__(self, inputs: int, outputs: int, hidden: int = 64, dropout: float = 0.5):
+    def __init__(self, inputs: int, outputs: int, hidden: Count = 64, dropout: Dropout = 0.5):
         super().__init__()
         self.first = InputMap(inputs, hidden, dropout)
         self.first_bias = nn.Parameter(torch.zeros(hidden))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows, rows_of
 from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded
+from gssc.settings import Count, Dropout, Share
 
 
 class GLNN(NodeModel):
@@ -58,12 +59,12 @@ class GLNN(NodeModel):
         inputs: int,
         outputs: int,
         *,
-        hidden: int = 128,
-        layers: int = 1,
-        dropout: float = 0.6,
-        norm: str = "none",
-        label_weight: float = 0.0,
-        batch_size: int = 512,
+        hidden: Count = 128,
+        layers: Count = 1,
+        dropout: Dropout = 0.6,
+        norm: Literal["none", "batch"] = "none",
+        label_weight: Share = 0.0,
+        batch_size: Count = 512,
     ):
         super().__init__()
         self.first = RowLinear(inputs, hidden)

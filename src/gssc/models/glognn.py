@@ -12,6 +12,7 @@ from gssc.features import RowLinear, Rows
 from gssc.models.base import NodeModel, Recipe
 from gssc.models.dropout import drop, drop_entries
 from gssc.models.propagation import Messages, normalized
+from gssc.settings import Count, Dropout, NonNegative, Share, WholeNumber
 
 
 class GloGNN(NodeModel):
@@ -66,14 +67,14 @@ class GloGNN(NodeModel):
         self,
         inputs: int,
         outputs: int,
-        hidden: int = 64,
-        layers: int = 2,
-        hops: int = 3,
-        own: float = 0.1,
-        shrink: float = 0.0,
-        local: float = 1.0,
-        dropout: float = 0.5,
-        input_dropout: float = 0.0,
+        hidden: Count = 64,
+        layers: Count = 2,
+        hops: WholeNumber = 3,
+        own: Share = 0.1,
+        shrink: NonNegative = 0.0,
+        local: NonNegative = 1.0,
+        dropout: Dropout = 0.5,
+        input_dropout: Dropout = 0.0,
     ):
         super().__init__()
         self.first = RowLinear(inputs, hidden)

@@ -15,6 +15,7 @@ from gssc.deploy.activations import STANDARDIZE_EPS
 from gssc.features import RowLinear, Rows, rows_of
 from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded
 from gssc.models.recent import Recent
+from gssc.settings import Count, Dropout, NonNegative, Positive
 
 _adjacencies: Recent[sp.csr_matrix] = Recent(2)
 
@@ -53,12 +54,12 @@ class GraphMLP(NodeModel):
         inputs: int,
         outputs: int,
         *,
-        hidden: int = 256,
-        dropout: float = 0.6,
-        order: int = 2,
-        alpha: float = 10.0,
-        tau: float = 2.0,
-        batch_size: int = 2000,
+        hidden: Count = 256,
+        dropout: Dropout = 0.6,
+        order: Count = 2,
+        alpha: NonNegative = 10.0,
+        tau: Positive = 2.0,
+        batch_size: Count = 2000,
     ):
         super().__init__()
         self.first, self.second = RowLinear(inputs, hidden), nn.Linear(hidden, hidden)

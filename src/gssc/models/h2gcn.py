@@ -16,6 +16,7 @@ from gssc.models.input_map import InputMap
 from gssc.models.propagation import Messages, normalized
 from gssc.models.recent import Recent
 from gssc.models.two_hop import two_hop_pairs
+from gssc.settings import Count, Dropout
 
 _two_hops: Recent[Messages] = Recent(2)
 
@@ -52,10 +53,10 @@ class H2GCN(NodeModel):
         self,
         inputs: int,
         outputs: int,
-        hidden: int = 64,
-        rounds: int = 2,
-        dropout: float = 0.5,
-        input_dropout: float = 0.0,
+        hidden: Count = 64,
+        rounds: Count = 2,
+        dropout: Dropout = 0.5,
+        input_dropout: Dropout = 0.0,
     ):
         super().__init__()
         self.first = InputMap(inputs, hidden, input_dropout)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from gssc.extras import require
 from gssc.models.base import Recipe
+from gssc.settings import setting
 
 
 class LabelSpreading:
@@ -45,8 +46,8 @@ class LabelSpreading:
         """
 
         name: str = "label_spreading"
-        alpha: float = 0.0
-        max_iter: int = 1000
+        alpha: float = setting(0.0, low=0, high=0.999)
+        max_iter: int = setting(1000, low=1)
 
         def arguments(self) -> dict[str, Any]:
             """Return the settings as arguments of the class."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gssc.features import RowLinear, Rows, rows_of
 from gssc.models.base import NodeModel, Recipe, TrainingGraph, folded, folded_norm
 from gssc.models.dropout import dropout_mask
+from gssc.settings import Count, Dropout
 
 
 def _recipe(epochs: int) -> Recipe:
@@ -60,15 +61,15 @@ class LinkDist(NodeModel):
         inputs: int,
         outputs: int,
         *,
-        hidden: int = 256,
-        dropout: float = 0.5,
-        batch_size: int = 1024,
+        hidden: Count = 256,
+        dropout: Dropout = 0.5,
+        batch_size: Count = 1024,
         contrast: bool = False,
     ):
         super().__init__()
         self.first = RowLinear(inputs, hidden)
-        self.middle = Layer(hidden, hidden, dropout)
-        self.own, self.neighbour = Layer(hidden, outputs, dropout), Layer(hidden, outputs, dropout)
+        self.middle = NormLinear(hidden, hidden, dropout)
+        self.own, self.neighbour = NormLinear(hidden, outputs, dropout), NormLinear(hidden, outputs, dropout)
         self.outputs, self.batch_size, self.contrast = outputs, batch_size, contrast
         self.rng = np.random.default_rng()  # draws dropout; replaced by the generator of the training
 
@@ -152,7 +153,7 @@ class LinkDist(NodeModel):
         return taught - 0.5 * (1 - labelled_ends) * apart
 
 
-class Layer(nn.Module):
+class NormLinear(nn.Module):
     """Batch norm, layer norm, leaky ReLU, dropout in training, and a linear map."""
 
     def __init__(self, inputs: int, outputs: int, dropout: float):

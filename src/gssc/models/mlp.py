@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gssc.features import RowLinear, Rows
 from gssc.models.base import NodeModel, Recipe, folded
 from gssc.models.dropout import drop, drop_entries
+from gssc.settings import Count, Dropout
 
 
 class MLP(NodeModel):
@@ -41,7 +42,9 @@ class MLP(NodeModel):
         "actor/fixed": replace(_bags_of_words, weight_decay=5e-4, normalize="none"),
     }
 
-    def __init__(self, inputs: int, outputs: int, hidden: int = 64, dropout: float = 0.5, input_dropout: float = 0.0):
+    def __init__(
+        self, inputs: int, outputs: int, hidden: Count = 64, dropout: Dropout = 0.5, input_dropout: Dropout = 0.0
+    ):
         super().__init__()
         self.first = RowLinear(inputs, hidden)
         self.second = nn.Linear(hidden, outputs)

@@ -12,11 +12,13 @@ import torch.nn.functional as F
 from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 
+from gssc.errors import GsscError
 from gssc.features import RowLinear, Rows, product
 from gssc.models.base import NodeModel, Recipe, TrainingGraph
 from gssc.models.dropout import drop_entries
 from gssc.models.propagation import normalized
 from gssc.models.recent import Recent
+from gssc.settings import Count, Dropout, WholeNumber
 
 _positions: Recent[Tensor] = Recent(2)
 
@@ -35,7 +37,7 @@ class NAGphormer(NodeModel):
         hidden: width of a token.
         hops: K; there are K + 1 tokens.
         layers: number of encoder layers.
-        heads: number of attention heads.
+        heads: number of attention heads; ``hidden`` is a multiple of it.
         dropout: share dropped after attention and after the feed-forward part.
         attention_dropout: share of attention weights dropped.
         input_dropout: share of feature values dropped in training; not in the paper.
@@ -59,17 +61,19 @@ class NAGphormer(NodeModel):
         inputs: int,
         outputs: int,
         *,
-        hidden: int = 128,
-        hops: int = 7,
-        layers: int = 1,
-        heads: int = 8,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        input_dropout: float = 0.0,
-        positions: int = 0,
-        batch_size: int = 2000,
+        hidden: Count = 128,
+        hops: WholeNumber = 7,
+        layers: Count = 1,
+        heads: Count = 8,
+        dropout: Dropout = 0.1,
+        attention_dropout: Dropout = 0.1,
+        input_dropout: Dropout = 0.0,
+        positions: WholeNumber = 0,
+        batch_size: Count = 2000,
     ):
         super().__init__()
+        if hidden % heads:
+            raise GsscError(f"model.hidden is {hidden}; it must be a multiple of model.heads, {heads}")
         self.first = RowLinear(inputs, hidden)
         self.place = nn.Linear(positions, hidden, bias=False) if positions else None
         self.encoder = nn.ModuleList([EncoderLayer(hidden, heads, dropout, attention_dropout) for _ in range(layers)])

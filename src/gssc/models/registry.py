@@ -7,10 +7,11 @@ import re
 from dataclasses import asdict, field, make_dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gssc.errors import GsscError
 from gssc.names import nearest
+from gssc.settings import arguments_as_settings
 
 if TYPE_CHECKING:
     from gssc.models.base import Recipe
@@ -143,11 +144,8 @@ def model_settings(name: str) -> Any:
     kind = model_entry(name).load()
     if hasattr(kind, "Settings"):
         return kind.Settings
-    parameters, hints = inspect.signature(kind).parameters, get_type_hints(kind.__init__)
-    own = [(key, hints[key], field(default=given.default)) for key, given in list(parameters.items())[2:]]
-    made = make_dataclass(
-        f"{kind.__name__}Settings", [("name", str, field(default=name)), *own], namespace={"arguments": _arguments}
-    )
+    options = [("name", str, field(default=name)), *arguments_as_settings(kind.__init__)]
+    made = make_dataclass(f"{kind.__name__}Settings", options, namespace={"arguments": _arguments})
     made.__doc__ = _arguments_section(kind)
     return made
 

@@ -14,6 +14,7 @@ from gssc.models.base import NodeModel, Recipe
 from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap
 from gssc.models.propagation import averaged
+from gssc.settings import Count, Dropout
 
 
 class GraphSAGE(NodeModel):
@@ -40,7 +41,9 @@ class GraphSAGE(NodeModel):
         "actor": replace(recipe, weight_decay=5e-3, normalize="none"),
     }
 
-    def __init__(self, inputs: int, outputs: int, hidden: int = 64, dropout: float = 0.5, input_dropout: float = 0.5):
+    def __init__(
+        self, inputs: int, outputs: int, hidden: Count = 64, dropout: Dropout = 0.5, input_dropout: Dropout = 0.5
+    ):
         super().__init__()
         self.first = InputMap(inputs, 2 * hidden, input_dropout)
         self.first_bias = nn.Parameter(torch.zeros(hidden))

@@ -12,6 +12,7 @@ from gssc.features import Rows
 from gssc.models.base import NodeModel, Recipe
 from gssc.models.input_map import InputMap
 from gssc.models.propagation import normalized
+from gssc.settings import Dropout, WholeNumber
 
 
 class SGC(NodeModel):
@@ -39,7 +40,7 @@ class SGC(NodeModel):
         "actor/fixed": replace(recipe, lr=0.05, weight_decay=1e-4, normalize="none"),
     }
 
-    def __init__(self, inputs: int, outputs: int, hops: int = 2, dropout: float = 0.0):
+    def __init__(self, inputs: int, outputs: int, hops: WholeNumber = 2, dropout: Dropout = 0.0):
         super().__init__()
         self.linear = InputMap(inputs, outputs, dropout)
         self.bias = nn.Parameter(torch.zeros(outputs))

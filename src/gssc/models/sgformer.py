@@ -12,6 +12,7 @@ from gssc.features import RowLinear, Rows, product
 from gssc.models.base import NodeModel, Recipe
 from gssc.models.dropout import drop_entries
 from gssc.models.propagation import Messages, normalized
+from gssc.settings import Count, Dropout, NonNegative, Share
 
 
 class SGFormer(NodeModel):
@@ -109,16 +110,16 @@ class SGFormer(NodeModel):
         inputs: int,
         outputs: int,
         *,
-        hidden: int = 64,
-        layers: int = 2,
-        dropout: float = 0.5,
-        attention_dropout: float = 0.2,
-        graph_weight: float = 0.8,
+        hidden: Count = 64,
+        layers: Count = 2,
+        dropout: Dropout = 0.5,
+        attention_dropout: Dropout = 0.2,
+        graph_weight: Share = 0.8,
         residual: bool = False,
         activate: bool = False,
         norm: bool = False,
-        attention_weight_decay: float | None = None,
-        input_dropout: float = 0.0,
+        attention_weight_decay: NonNegative | None = None,
+        input_dropout: Dropout = 0.0,
     ):
         super().__init__()
         self.attention = GlobalAttention(inputs, hidden, attention_dropout, residual, activate, norm)

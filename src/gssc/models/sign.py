@@ -13,6 +13,7 @@ from gssc.models.base import NodeModel, Recipe
 from gssc.models.dropout import drop
 from gssc.models.input_map import InputMap
 from gssc.models.propagation import normalized
+from gssc.settings import Count, Dropout, WholeNumber
 
 
 class SIGN(NodeModel):
@@ -48,10 +49,10 @@ class SIGN(NodeModel):
         self,
         inputs: int,
         outputs: int,
-        hidden: int = 64,
-        hops: int = 3,
-        dropout: float = 0.5,
-        input_dropout: float = 0.0,
+        hidden: Count = 64,
+        hops: WholeNumber = 3,
+        dropout: Dropout = 0.5,
+        input_dropout: Dropout = 0.0,
     ):
         super().__init__()
         width = hidden * (hops + 1)

@@ -20,7 +20,7 @@ BLOCK = 5000
 
 
 @dataclass
-class Summary:
+class SmilesCounts:
     """The number of rows read, and the first few row numbers without a valid molecule."""
 
     rows: int = 0
@@ -36,7 +36,7 @@ def predict_table(
     *,
     overwrite: bool = False,
     invalid: str = "skip",
-) -> Summary:
+) -> SmilesCounts:
     """Write a CSV with one line per row of ``source``: row number, SMILES, one column per target.
 
     No row is lost: with ``invalid="skip"`` a row that is not a molecule gets blank predictions; with ``refuse`` the
@@ -47,7 +47,7 @@ def predict_table(
     header, records = open_table(source)
     place = find_column(source, header, smiles_column)
     kind = "value" if model.mean is not None else "probability"
-    summary = Summary()
+    counts = SmilesCounts()
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["row", "smiles", *(f"{kind}_{name}" for name in model.target_names)])
@@ -55,15 +55,15 @@ def predict_table(
             values = model.predict_smiles(block, invalid="skip")
             bad = np.isnan(values).all(1)
             if bad.any() and invalid == "refuse":
-                row = summary.rows + int(bad.argmax()) + 1
+                row = counts.rows + int(bad.argmax()) + 1
                 raise GsscError(f"{source}, row {row}: {block[bad.argmax()]!r} is not a SMILES that RDKit can read")
             for text, row, blank in zip(block, values, bad, strict=True):
-                summary.rows += 1
-                writer.writerow([summary.rows, safe_cell(text), *([""] * len(row) if blank else map(str, row))])
+                counts.rows += 1
+                writer.writerow([counts.rows, safe_cell(text), *([""] * len(row) if blank else map(str, row))])
                 if blank:
-                    summary.invalid += 1
-                    summary.first_invalid = [*summary.first_invalid, summary.rows][:5]
-    return summary
+                    counts.invalid += 1
+                    counts.first_invalid = [*counts.first_invalid, counts.rows][:5]
+    return counts
 
 
 def _blocks(records: Iterator[tuple[int, list[str]]], place: int) -> Iterator[list[str]]:

@@ -129,7 +129,7 @@ class MoleculeTraining(Training):
         self.train_index = molecules.train[known]
         self.rng = np.random.Generator(np.random.SFC64(self.schedule.seed))
         by_validation = self.schedule.select == "validation" and len(molecules.val) > 0
-        self.best = BestEpoch("accuracy", self.schedule.patience, validation=by_validation)
+        self.best = BestEpoch(self.schedule.patience, validation=by_validation)
         self.judge: Any = MoleculeJudge(self)
         self.epoch, self.seconds = 0, 0.0
         with torch.random.fork_rng(devices=[]):

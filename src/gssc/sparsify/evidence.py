@@ -17,7 +17,7 @@ from gssc.trust.edges import edge_trust
 
 @dataclass
 class EvidenceSettings(SparsifierSettings):
-    """Settings of the evidence sparsifier: only its name."""
+    """The sparsifier, which decides the edges to train on."""
 
     name: str = "evidence"
 

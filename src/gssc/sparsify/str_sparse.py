@@ -31,7 +31,7 @@ class STRSparseSettings(LearnedSettings):
             log M and cuts at 1/2, as written in Eq. 6.
         pretrain_epochs: initial steps that train it to keep every edge.
         start: ``keep_all`` (text, released program: scores alone decide), or ``evidence``: the score is a correction to
-            the log odds of :func:`gssc.trust.edges.edge_trust`; pretraining and alpha are then not used.
+            the log odds of the sparsifier ``evidence``; pretraining and alpha are then not used.
     """
 
     name: str = "str_sparse"

@@ -59,7 +59,7 @@ class Consensus:
         """Return the mean with known labels inserted, averaged over neighbours in proportion to agreement, [N, C]."""
         soft = self.task.with_known(self.mean() if self.kept is None else self.kept, self.labels)
         agreement = self.task.soft_agreement(soft, *torch.from_numpy(self.edges))
-        walk = walk_matrix(self.edges, agreement.numpy(), len(soft))
+        walk = averaging_matrix(self.edges, agreement.numpy(), len(soft))
         for _ in range(self.steps):
             spread = torch.from_numpy(walk @ soft.numpy())
             soft = self.task.with_known(self.task.rescaled(spread), self.labels)
@@ -74,7 +74,7 @@ class Consensus:
         self.total, self.weight, self.kept, self.merit = (state[name] for name in ("total", "weight", "kept", "merit"))
 
 
-def walk_matrix(edges: np.ndarray, weights: np.ndarray, num_nodes: int) -> sp.csr_matrix:
+def averaging_matrix(edges: np.ndarray, weights: np.ndarray, num_nodes: int) -> sp.csr_matrix:
     """Return the weights of each node's neighbours and itself: rows of A + I, scaled to sum to one."""
     first, second = edges
     places = np.concatenate([first, second]), np.concatenate([second, first])

@@ -84,10 +84,10 @@ def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num
     nodes = torch.bincount(labels[labels >= 0], minlength=num_classes).float()
     ends = torch.cat([labels[sources], labels[targets]])
     endpoints = torch.bincount(ends[ends >= 0], minlength=num_classes).float()
-    return balanced_weights(nodes, endpoints)
+    return endpoint_weights(nodes, endpoints)
 
 
-def balanced_weights(nodes: Tensor, endpoints: Tensor) -> Tensor:
+def endpoint_weights(nodes: Tensor, endpoints: Tensor) -> Tensor:
     """Return labelled nodes over labelled endpoints of each class, [C], scaled to a mean of one."""
     nodes, endpoints = nodes.float(), endpoints.float()
     weights = torch.where(endpoints > 0, nodes / endpoints.clamp(min=1), 0)

@@ -99,15 +99,15 @@ class Judge:
 
 @dataclass
 class BestEpoch:
-    """The best epoch so far by validation. Without validation labels the last epoch is kept and nothing stops early.
+    """The epoch with the highest validation score so far; among equal ones, the one with the lowest validation loss.
+
+    Without validation labels the last epoch is kept and nothing stops early.
 
     Args:
-        select: ``accuracy`` (ties: lower loss) or ``loss``.
         patience: epochs without improvement before stopping early, see :meth:`patience_is_over`.
         validation: whether there are validation labels.
     """
 
-    select: str
     patience: int
     validation: bool
     record: Epoch | None = None
@@ -133,7 +133,7 @@ class BestEpoch:
             return "the last epoch of the consolidation"
         if not self.validation:
             return "the last epoch, since there are no validation labels"
-        return "the lowest validation loss" if self.select == "loss" else "the highest validation score"
+        return "the highest validation score"
 
     def patience_is_over(self) -> bool:
         """Return whether there has been no better epoch for ``patience`` epochs."""
@@ -149,6 +149,6 @@ class BestEpoch:
         self.record = Epoch(**state["record"]) if state["record"] else None
         self.weights, self.epochs_since = state["weights"], state["epochs_since"]
 
-    def _merit(self, record: Epoch) -> tuple[float, ...]:
+    def _merit(self, record: Epoch) -> tuple[float, float]:
         score, loss = (-math.inf if math.isnan(x) else x for x in (record.val_score, -record.val_loss))
-        return (loss,) if self.select == "loss" else (score, loss)
+        return score, loss

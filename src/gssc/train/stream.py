@@ -282,7 +282,7 @@ class StreamedTraining(PairTraining):
         train, width = self.graph.train, self.task.width
         labels, degree = self.labels[torch.from_numpy(train)], torch.from_numpy(2 * self.sketches.degree[train])
         ends = torch.bincount(labels, weights=degree, minlength=width)
-        return losses.balanced_weights(torch.bincount(labels, minlength=width), ends)
+        return losses.endpoint_weights(torch.bincount(labels, minlength=width), ends)
 
     def _agreement(self, batch: StreamedBatch) -> tuple[int, int]:
         """Return the number of pairs with two known true labels, and of those with equal ones; for the record only."""

@@ -113,7 +113,7 @@ class Training(ABC):
     Args:
         graph: the problem. Training uses only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings; ``config.model.name`` is the model.
-        best: keeps the best epoch; by default by validation score or loss, as in the settings.
+        best: keeps the best epoch; by default by validation score.
 
     Attributes:
         config_class: the class of its settings.
@@ -149,7 +149,7 @@ class Training(ABC):
         if not self.streams:
             self.seen, self.seen_nodes = graph.training_view()
         self.rng = np.random.Generator(np.random.SFC64(config.train.seed))
-        self.best = best or BestEpoch(config.train.select, config.train.patience, validation=len(graph.val) > 0)
+        self.best = best or BestEpoch(config.train.patience, validation=len(graph.val) > 0)
         self.epoch = 0
         self.seconds = 0.0
 

@@ -120,7 +120,7 @@ def check_free(out: Path, overwrite: bool) -> None:
     if foreign := sorted(names - OWN_FILES):
         raise GsscError(f"cannot replace {out}: {foreign[0]} in it is not from an export; choose another with --out")
     if names and CARD not in names:
-        raise GsscError(f"cannot replace {out}: it has no {CARD}, so it is no export; choose another with --out")
+        raise GsscError(f"cannot replace {out}: it has no {CARD}, so it is not an export; choose another with --out")
 
 
 @contextmanager
