@@ -173,13 +173,34 @@ def test_the_teacher_knows_more_than_rows_tell(on_disk: Graph) -> None:
     training = StreamedLearner(on_disk, learner_settings())
     training.prepare()
     assert training.teacher is not None
-    assert (training.teacher(GRAPH.test).argmax(axis=1) == GRAPH.labels[GRAPH.test]).mean() > 0.9
+    opinions = training.teacher(GRAPH.test, training.dense_rows(GRAPH.test))
+    assert (opinions.argmax(axis=1) == GRAPH.labels[GRAPH.test]).mean() > 0.9
     assert "regression on" in training.choices["teacher"]
     batch = next(training.epoch_batches(sparsify=False))
     assert batch.soft is not None
     assert batch.soft.shape == (2, len(batch), 3)
     without = StreamedLearner(on_disk, learner_settings(linear=False))
     assert next(without.epoch_batches(sparsify=False)).soft is None
+
+
+@pytest.mark.parametrize("negatives", ["in_batch", "uniform"])
+def test_a_batch_has_the_rows_and_soft_labels_of_its_kept_pairs(on_disk: Graph, negatives: str) -> None:
+    training = StreamedLearner(on_disk, learner_settings())
+    training.batches.negatives = negatives
+    training.prepare()
+    assert training.teacher is not None
+    assert training.trust is not None
+    training.trust.keep = lambda ends, rows, places: np.full(ends.shape[1], 0.5, np.float32)  # type: ignore[method-assign]
+    batch = next(training.epoch_batches(sparsify=True))
+    assert 2 <= len(batch) < training.settings.train.batch_size
+    assert isinstance(batch.rows, torch.Tensor)
+    roles = [batch.source, batch.target, *([] if batch.negative is None else [batch.negative])]
+    assert torch.equal(torch.cat(roles).unique(), torch.arange(len(batch.rows)))  # none is of a dropped pair
+    assert batch.soft is not None
+    for place, nodes, soft in zip((batch.source, batch.target), batch.ends, batch.soft, strict=True):
+        rows = training.dense_rows(nodes)
+        np.testing.assert_array_equal(batch.rows[place].numpy(), rows)
+        np.testing.assert_allclose(soft.numpy(), training.teacher(nodes, rows), rtol=1e-5, atol=1e-7)
 
 
 def test_after_the_pairs_single_rows_are_taught(on_disk: Graph) -> None:
@@ -191,8 +212,8 @@ def test_after_the_pairs_single_rows_are_taught(on_disk: Graph) -> None:
     assert losses[-1] < losses[0]
     assert training.teacher is not None
     nodes = np.arange(on_disk.num_nodes)
-    agree = (training.predict(nodes).numpy().argmax(axis=1) == training.teacher(nodes).argmax(axis=1)).mean()
-    assert agree > 0.8
+    opinions = training.teacher(nodes, training.dense_rows(nodes))
+    assert (training.predict(nodes).numpy().argmax(axis=1) == opinions.argmax(axis=1)).mean() > 0.8
     without = StreamedLearner(on_disk, learner_settings(linear=False, pair_epochs=2))
     assert {record.phase for record in without.epochs()} == {"pairs"}
 
@@ -204,7 +225,7 @@ def test_unseen_rows_are_not_taught(on_disk: Graph, setting: str) -> None:
     asked: list[np.ndarray] = []
     teacher = training.teacher
     assert teacher is not None
-    training.teacher = lambda nodes: (asked.append(nodes), teacher(nodes))[1]  # type: ignore[func-returns-value]
+    training.teacher = lambda nodes, rows: (asked.append(nodes), teacher(nodes, rows))[1]  # type: ignore[func-returns-value]
     assert len(list(training.taught_rows())) == 3
     assert not np.isin(np.concatenate(asked), on_disk.test).any()
 
