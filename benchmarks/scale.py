@@ -307,7 +307,9 @@ def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
     for edges in sizes:
         path = folder / f"passes-{edges}.graph"
-        source = CsbmStream(nodes=edges // 10, num_edges=edges, features=128, signal=4, val=100, test=100)
+        nodes = edges // 10
+        parts = {"val": min(2000, nodes // 5), "test": min(5000, nodes // 5)}
+        source = CsbmStream(nodes=nodes, num_edges=edges, features=128, signal=4, **parts)
         times = [time.process_time()]
         build_graph(source, path, overwrite=True)
         times.append(time.process_time())
