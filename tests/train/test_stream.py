@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -251,22 +252,74 @@ def test_what_cannot_be_streamed_is_refused(on_disk: Graph) -> None:
     assert np.isfinite(finished(StreamedTraining(targets, pair_settings())).outcome().val_score)
 
 
-@pytest.mark.parametrize("odd", ["constant features", "one class", "isolated nodes", "no validation", "one edge"])
-def test_odd_graphs_train_to_finite_weights(odd: str) -> None:
-    graph = GRAPH
-    if odd == "constant features":
-        graph = graph.with_(features=np.ones((200, 6)))
-    elif odd == "one class":
-        graph = graph.with_(labels=np.zeros(200, dtype=np.int64))
-    elif odd == "isolated nodes":
-        graph = graph.with_(edges=graph.edges[:, (graph.edges < 50).all(axis=0)])
-    elif odd == "no validation":
-        graph = graph.with_(val=None)
-    else:
-        graph = graph.with_(edges=[[0], [1]])
+def odd_graphs() -> dict[str, Graph]:
+    edges = GRAPH.edges
+    return {
+        "constant features": GRAPH.with_(features=np.ones((200, 6))),
+        "nothing but zeros": GRAPH.with_(features=np.zeros((200, 6))),
+        "one class": GRAPH.with_(labels=np.zeros(200, dtype=np.int64)),
+        "isolated nodes": GRAPH.with_(edges=edges[:, (edges < 50).all(axis=0)]),
+        "no validation": GRAPH.with_(val=None),
+        "one label": GRAPH.with_(train=GRAPH.train[:1]),
+        "one edge": GRAPH.with_(edges=[[0], [1]]),
+        "two nodes": Graph([[1.0, 0.0], [0.0, 1.0]], [[0], [1]], [0, 1], train=[0], test=[1]),
+        "one node to learn from": Graph(
+            np.eye(3), [[0, 1], [1, 2]], [0, 1, 0], train=[0], test=[1, 2], setting="inductive"
+        ),
+    }
+
+
+@pytest.mark.parametrize("odd", list(odd_graphs()))
+def test_odd_graphs_train_to_finite_weights(odd: str, tmp_path: Path) -> None:
+    build_graph(InMemoryStream(odd_graphs()[odd]), tmp_path / "odd.graph")
+    graph = Graph.load(tmp_path / "odd.graph").with_(setting=odd_graphs()[odd].setting)
     training = finished(StreamedLearner(graph, learner_settings()))
     assert all(bool(value.isfinite().all()) for value in weights(training).values())
     assert np.isfinite(training.outcome().scores[:]).all()
+
+
+def test_edges_that_are_all_dropped_leave_the_rows_to_learn_from(on_disk: Graph, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", learner_settings(pair_batches=10), on_disk)
+    training = run.training
+    assert isinstance(training, StreamedLearner)
+    training.prepare()
+    assert training.trust is not None
+    training.trust._keep = lambda measured: np.zeros(len(measured), np.float32)  # type: ignore[method-assign]
+    assert run.train()["edges_kept"] == 0
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["edges_kept"] for record in records if record["phase"] == "pairs"] == [0]
+    assert training.kept().val_score > 0.8
+
+
+def test_a_loss_that_is_not_finite_names_epoch_batch_and_checkpoint(on_disk: Graph, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", learner_settings(), on_disk)
+    training = run.training
+    assert isinstance(training, StreamedLearner)
+    training.prepare()
+    right, asked = training.teacher, []
+    assert right is not None
+
+    def teacher(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        asked.append(len(nodes))
+        return right(nodes, rows) * (np.nan if len(asked) == 3 + 2 * 3 + 2 else 1)  # pairs, two epochs, second batch
+
+    training.teacher = teacher
+    with pytest.raises(GsscError, match=r"diverged in epoch 3, batch 1: .*last good checkpoint is .*before epoch \d"):
+        run.train()
+
+
+@pytest.mark.parametrize(("name", "value"), [("epoch", "x"), ("epoch", -1), ("position_numbers", ["a", 0, 0])])
+def test_a_checkpoint_with_impossible_counters_is_refused(
+    on_disk: Graph, tmp_path: Path, name: str, value: object
+) -> None:
+    run = Run(tmp_path / "run", learner_settings(), on_disk)
+    run._save_checkpoint()
+    run._unlock()
+    state = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
+    state["training"]["counters"][name] = value
+    save_checkpoint(tmp_path / "run" / "checkpoint.safetensors", state)
+    with pytest.raises(GsscError, match=r"cannot resume .*--overwrite"):
+        Run(tmp_path / "run", learner_settings(), on_disk, resume=True)
 
 
 def test_two_classes_and_missing_classes_have_a_teacher() -> None:

@@ -192,7 +192,7 @@ class StreamedTraining(PairTraining):
 
     @position_numbers.setter
     def position_numbers(self, numbers: list[int]) -> None:
-        self.position = Position(*numbers)
+        self.position = Position(*(int(number) for number in numbers))
 
     # Algorithm 1, streamed --------------------------------------------------------------------------------------
 
@@ -338,9 +338,10 @@ class StreamedTraining(PairTraining):
         test = graph.test if len(graph.test) <= TESTED else np.sort(rng.choice(graph.test, TESTED, replace=False))
         kept.test_score = self.task.score(self.predict(test).numpy(), graph.labels[test])
         trust, total = self.edge_trust()[1], self._edges_total()
+        trusted = round(float((trust > 0.5).mean()) * total) if len(trust) else 0
         self.seconds += time.perf_counter() - started
         scores: Any = RowScores(lambda nodes: self.predict(nodes).numpy(), (graph.num_nodes, self.task.width))
-        return Outcome(kept, scores, self.seconds, self.epoch, round(float((trust > 0.5).mean()) * total), total)
+        return Outcome(kept, scores, self.seconds, self.epoch, trusted, total)
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """Return a sample of at most about 100,000 edges and the keep probability of each."""
