@@ -146,7 +146,7 @@ def records(
         path: what to call it in an error.
         decimal: "," reads a cell such as 1,5 as 1.5, in every column; cells are then separated by ; or a tab.
         most_blank: how many blank lines there may be; None is no bound.
-        keep_blank: whether to yield lines after the first one whose cells are all blank, too; an empty line has no cells.
+        keep_blank: whether to yield blank lines after the first line, too; an empty one has no cells.
     """
     if decimal not in (".", ","):
         raise GsscError(f"decimal is {decimal!r}: use a point or a comma")

@@ -246,6 +246,72 @@ def test_loss_masks_the_unknown_and_balances_classes() -> None:
     assert GraphObjective(made, balance=False).positive_weight.tolist() == [1, 1]
 
 
+def test_an_epoch_has_all_rare_labels_and_a_draw_of_the_rest(molecules: MoleculeSet) -> None:
+    targets = np.zeros((60, 2))
+    targets[molecules.train[:2], 0] = 1  # two of thirty training molecules
+    targets[:, 1] = np.nan
+    made = molecule_model("gcn").training_class()(molecules.with_(targets=targets), quick("gcn"))
+    every = made.molecules_of_epoch()
+    assert made.objective.positive_weight[0] == 14  # 28 to 2
+    np.testing.assert_array_equal(every, molecules.train)  # 28 is less than 30 for each rare one
+    config = quick("gcn")
+    config.train.common_per_rare = 3
+    made = molecule_model("gcn").training_class()(molecules.with_(targets=targets), config)
+    assert made.objective.positive_weight[0] == pytest.approx(3)
+    drawn = [made.molecules_of_epoch() for _ in range(200)]
+    assert all(set(molecules.train[:2]) <= set(epoch) <= set(molecules.train) for epoch in drawn)
+    assert np.mean([len(epoch) for epoch in drawn]) == pytest.approx(2 + 6, abs=0.7)
+    assert len({tuple(epoch) for epoch in drawn}) > 100
+    assert set(np.concatenate(drawn)) == set(molecules.train)
+
+
+def test_one_member_predicts_alone_only_if_validation_clearly_prefers_it(molecules: MoleculeSet) -> None:
+    settings = quick("gssc", epochs=1)
+    made = molecule_model("gssc").training_class()(molecules, settings)
+    truth = torch.from_numpy(molecules.targets).nan_to_num()
+
+    def members(first: float, second: float) -> Any:
+        def logits(model: Any, batch: Any) -> torch.Tensor:
+            right = 2 * truth[torch.from_numpy(batch.index)] - 1
+            return torch.stack([first * right, second * right])
+
+        return logits
+
+    for confidence, chosen in (((2, 2), [True, True]), ((-3, 3), [False, True]), ((3, -3), [True, False])):
+        made.member_logits = members(*confidence)
+        made.choose_members()
+        assert made.averaged.model.chosen.tolist() == chosen
+    deployed = made.deployed_molecules()  # single atoms alone
+    assert (len(deployed.members), deployed.row_format.radius) == (1, 0)
+    without = molecules.with_(val=molecules.val[:0])
+    assert trained("gssc", without, epochs=1).averaged.model.chosen.all()
+
+
+def test_a_member_that_predicts_alone_is_deployed_alone(molecules: MoleculeSet) -> None:
+    made = trained("gssc", properties(molecules, "logp", "tpsa"), epochs=40)
+    made.averaged.model.chosen[0] = False
+    values = made.objective.outputs(made.predict(molecules.test))
+    deployed = made.deployed_molecules().predict(molecules)[molecules.test]
+    np.testing.assert_allclose(deployed, values, rtol=1e-3, atol=1e-3)
+
+
+def test_statistics_for_prediction_are_those_of_atoms_and_not_of_ends_of_bonds(molecules: MoleculeSet) -> None:
+    made = molecule_model("gssc").training_class()(molecules, quick("gssc"))
+    batch = collate(molecules, molecules.train)
+
+    def predicted() -> torch.Tensor:
+        made.model.eval()
+        found = made.member_logits(made.model, batch).detach()
+        made.model.train()
+        return found
+
+    before = predicted()
+    made.smoothness(made.drawn_pairs(batch))
+    torch.testing.assert_close(predicted(), before, rtol=0, atol=0)
+    made.member_logits(made.model, batch)
+    assert not torch.allclose(predicted(), before)
+
+
 def test_average_precision_by_hand() -> None:
     assert average_precision(np.zeros((4, 1)), np.array([[1.0], [0], [0], [0]])) == 0.25
     both = average_precision(np.array([[3.0, 1], [2, 2], [1, 3]]), np.array([[0.0, 1], [1, np.nan], [1, 0]]))

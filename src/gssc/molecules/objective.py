@@ -40,9 +40,10 @@ class GraphObjective:
     Args:
         molecules: the set; only the targets of its training molecules are used.
         balance: whether to weight the classes.
+        shares: share of the epochs that has each molecule of the set, [M]; by default all of them.
     """
 
-    def __init__(self, molecules: MoleculeSet, balance: bool = True):
+    def __init__(self, molecules: MoleculeSet, balance: bool = True, shares: np.ndarray | None = None):
         self.task = molecules.task
         self.regression = molecules.is_regression
         seen = molecules.targets[molecules.train].astype(np.float64)
@@ -52,9 +53,11 @@ class GraphObjective:
         self.mean = totals / np.maximum(counts, 1)
         spread = np.sqrt(np.where(known, (seen - self.mean) ** 2, 0).sum(0) / np.maximum(counts, 1))
         self.scale = np.where(spread > 0, spread, 1.0)
-        weight = (
-            np.where(totals > 0, (counts - totals) / np.maximum(totals, 1), 1.0) if balance else np.ones(len(totals))
-        )
+        weight = np.ones(len(totals))
+        if balance:
+            shown = np.ones(len(seen)) if shares is None else shares[molecules.train]
+            positives, negatives = shown @ (seen == 1), shown @ (seen == 0)
+            weight = np.where(positives > 0, negatives / np.maximum(positives, 1), 1.0)
         self.positive_weight = torch.from_numpy(np.clip(weight, 1 / MOST_WEIGHT, MOST_WEIGHT).astype(np.float32))
 
     def wanted(self, targets: np.ndarray) -> Tensor:
@@ -64,14 +67,21 @@ class GraphObjective:
 
     def loss(self, logits: Tensor, wanted: Tensor) -> Tensor:
         """Return the mean loss over known targets, both [B, T]; soft targets between 0 and 1 are allowed."""
+        return self.known_losses(logits, wanted).mean() if not wanted.isnan().all() else logits.sum() * 0
+
+    def known_losses(self, logits: Tensor, wanted: Tensor) -> Tensor:
+        """Return the loss of each known target, molecule after molecule, [known]."""
         known = ~wanted.isnan()
-        if not known.any():
-            return logits.sum() * 0
         chosen, truth = logits[known], wanted[known]
         if self.regression:
-            return F.mse_loss(chosen, truth)
+            return F.mse_loss(chosen, truth, reduction="none")
         weight = self.positive_weight.expand_as(wanted)[known]
-        return F.binary_cross_entropy_with_logits(chosen, truth, pos_weight=weight)
+        return F.binary_cross_entropy_with_logits(chosen, truth, pos_weight=weight, reduction="none")
+
+    def molecule_losses(self, logits: Tensor, wanted: Tensor) -> Tensor:
+        """Return the sum of the losses of each molecule's known targets, [B]."""
+        owner = (~wanted.isnan()).nonzero()[:, 0]
+        return logits.new_zeros(len(logits)).index_add(0, owner, self.known_losses(logits, wanted))
 
     def outputs(self, logits: np.ndarray) -> np.ndarray:
         """Return probabilities, or measured values in their own unit."""
