@@ -265,36 +265,6 @@ def test_an_epoch_has_all_rare_labels_and_a_draw_of_the_rest(molecules: Molecule
     assert set(np.concatenate(drawn)) == set(molecules.train)
 
 
-def test_one_member_predicts_alone_only_if_validation_clearly_prefers_it(molecules: MoleculeSet) -> None:
-    settings = quick("gssc", epochs=1)
-    made = molecule_model("gssc").training_class()(molecules, settings)
-    truth = torch.from_numpy(molecules.targets).nan_to_num()
-
-    def members(first: float, second: float) -> Any:
-        def logits(model: Any, batch: Any) -> torch.Tensor:
-            right = 2 * truth[torch.from_numpy(batch.index)] - 1
-            return torch.stack([first * right, second * right])
-
-        return logits
-
-    for confidence, chosen in (((2, 2), [True, True]), ((-3, 3), [False, True]), ((3, -3), [True, False])):
-        made.member_logits = members(*confidence)
-        made.choose_members()
-        assert made.averaged.model.chosen.tolist() == chosen
-    deployed = made.deployed_molecules()  # single atoms alone
-    assert (len(deployed.members), deployed.row_format.radius) == (1, 0)
-    without = molecules.with_(val=molecules.val[:0])
-    assert trained("gssc", without, epochs=1).averaged.model.chosen.all()
-
-
-def test_a_member_that_predicts_alone_is_deployed_alone(molecules: MoleculeSet) -> None:
-    made = trained("gssc", properties(molecules, "logp", "tpsa"), epochs=40)
-    made.averaged.model.chosen[0] = False
-    values = made.objective.outputs(made.predict(molecules.test))
-    deployed = made.deployed_molecules().predict(molecules)[molecules.test]
-    np.testing.assert_allclose(deployed, values, rtol=1e-3, atol=1e-3)
-
-
 def test_statistics_for_prediction_are_those_of_atoms_and_not_of_ends_of_bonds(molecules: MoleculeSet) -> None:
     made = molecule_model("gssc").training_class()(molecules, quick("gssc"))
     batch = collate(molecules, molecules.train)

@@ -67,21 +67,14 @@ class GraphObjective:
 
     def loss(self, logits: Tensor, wanted: Tensor) -> Tensor:
         """Return the mean loss over known targets, both [B, T]; soft targets between 0 and 1 are allowed."""
-        return self.known_losses(logits, wanted).mean() if not wanted.isnan().all() else logits.sum() * 0
-
-    def known_losses(self, logits: Tensor, wanted: Tensor) -> Tensor:
-        """Return the loss of each known target, molecule after molecule, [known]."""
         known = ~wanted.isnan()
+        if not known.any():
+            return logits.sum() * 0
         chosen, truth = logits[known], wanted[known]
         if self.regression:
-            return F.mse_loss(chosen, truth, reduction="none")
+            return F.mse_loss(chosen, truth)
         weight = self.positive_weight.expand_as(wanted)[known]
-        return F.binary_cross_entropy_with_logits(chosen, truth, pos_weight=weight, reduction="none")
-
-    def molecule_losses(self, logits: Tensor, wanted: Tensor) -> Tensor:
-        """Return the sum of the losses of each molecule's known targets, [B]."""
-        owner = (~wanted.isnan()).nonzero()[:, 0]
-        return logits.new_zeros(len(logits)).index_add(0, owner, self.known_losses(logits, wanted))
+        return F.binary_cross_entropy_with_logits(chosen, truth, pos_weight=weight)
 
     def outputs(self, logits: np.ndarray) -> np.ndarray:
         """Return probabilities, or measured values in their own unit."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -200,21 +200,16 @@ class MoleculeTraining(Training):
             )
         return total / max(count, 1)
 
+    @torch.no_grad()
     def predict(self, index: np.ndarray) -> np.ndarray:
         """Return the logits of these molecules by the averaged weights, [len(index), T]."""
-        parts = self.in_blocks(self.logits, index)
-        return torch.cat(parts).numpy() if parts else np.empty((0, self.molecules.num_targets), dtype=np.float32)
-
-    @torch.no_grad()
-    def in_blocks(self, compute: Callable[[Any, MoleculeBatch], Tensor], index: np.ndarray) -> list[Tensor]:
-        """Return what a function gives for the averaged model and these molecules, some of them at a time."""
         model = self.averaged.model
         was_training = model.training
         model.eval()
         blocks = [index[start : start + PREDICT_AT_A_TIME] for start in range(0, len(index), PREDICT_AT_A_TIME)]
-        parts = [compute(model, collate(self.molecules, block)) for block in blocks]
+        parts = [self.logits(model, collate(self.molecules, block)) for block in blocks]
         model.train(was_training)
-        return parts
+        return torch.cat(parts).numpy() if parts else np.empty((0, self.molecules.num_targets), dtype=np.float32)
 
     def components(self) -> dict[str, Any]:
         """Return the parts that have a state."""

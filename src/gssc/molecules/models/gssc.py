@@ -7,8 +7,7 @@ atom's pseudo-label: the K entries are soft clusters, pulled together along bond
 homophily objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends are in the same cluster.
 
 Two networks are trained together by default: one gets single atoms, as in the text, and one gets hashed circular
-environments in each atom's row as well. They make different errors, and their mean is usually better than either; one
-of them predicts alone if it is clearly better on validation molecules.
+environments in each atom's row as well. They make different errors, and their mean is better than either.
 
 The keep probability of a bond depends only on its two atom rows, so it is computed once per pair of rows.
 """
@@ -49,8 +48,7 @@ class Settings:
         readout: ``linear`` (text) or ``mlp``, see :class:`Readout`.
         use_size: whether the readout gets the logarithm of the number of atoms, which a mean loses.
         pooling: ``mean`` of the atoms' embeddings (text), or ``mean_and_sum``, which also depends on their number.
-        members: number of separate networks trained on the same batches; the prediction is the mean of their logits, or
-            that of one alone, see :meth:`GSSCTraining.choose_members`.
+        members: number of separate networks trained on the same batches; the prediction is the mean of their logits.
         atoms_alone: number of members that get the fields of single atoms only, as in the text.
         radius: the other members also get hashed circular environments of the atoms up to this radius; 0 for none.
         columns: hashed columns per radius.
@@ -152,19 +150,12 @@ class AtomClassifier(nn.Module):
 
 
 class Committee(nn.Module):
-    """Several :class:`AtomClassifier` with separate weights; the first ones get the fields of single atoms only.
-
-    Attributes:
-        chosen: which members predict, [members].
-    """
-
-    chosen: Tensor
+    """Several :class:`AtomClassifier` with separate weights; the first ones get the fields of single atoms only."""
 
     def __init__(self, inputs: int, outputs: int, settings: Settings, rng: np.random.Generator):
         super().__init__()
         widths = [ATOM_WIDTH if number < settings.atoms_alone else inputs for number in range(settings.members)]
         self.members = nn.ModuleList(AtomClassifier(width, outputs, settings, rng) for width in widths)
-        self.register_buffer("chosen", torch.ones(settings.members, dtype=torch.bool))
 
     def __iter__(self) -> Iterator[AtomClassifier]:
         return iter(cast(list[AtomClassifier], self.members))
@@ -201,8 +192,7 @@ class GSSCTraining(MoleculeTraining):
         return np.flatnonzero(np.repeat(mask, np.diff(self.molecules.bond_starts)))
 
     def logits(self, model: nn.Module, batch: MoleculeBatch) -> Tensor:
-        committee = cast(Committee, model)
-        return self.member_logits(committee, batch)[committee.chosen].mean(0)
+        return self.member_logits(cast(Committee, model), batch).mean(0)
 
     def member_logits(self, model: Committee, batch: MoleculeBatch) -> Tensor:
         """Return the logits of a batch by each member, [members, B, T].
@@ -259,22 +249,6 @@ class GSSCTraining(MoleculeTraining):
             total = total + each.mean()
         return total
 
-    def choose_members(self) -> None:
-        """Let the mean of all members predict, or one member alone if it is clearly better on validation molecules.
-
-        Clearly means that its loss is lower than that of the mean by more than two standard errors of the difference.
-        """
-        committee, val = cast(Committee, self.averaged.model), self.molecules.val
-        committee.chosen.fill_(True)
-        if len(committee.members) == 1 or not len(val):
-            return
-        each = torch.cat(self.in_blocks(self.member_logits, val), dim=1)
-        wanted = self.objective.wanted(self.molecules.targets[val])
-        *alone, mean = (self.objective.molecule_losses(logits, wanted) for logits in (*each, each.mean(0)))
-        best = min(range(len(alone)), key=lambda member: float(alone[member].sum()))
-        if clearly_positive(mean - alone[best]):
-            committee.chosen.zero_()[best] = True
-
     @torch.no_grad()
     def agreement(self) -> Tensor:
         """Return the share of members that give both rows of a pair the same pseudo-label, [row pairs].
@@ -290,10 +264,7 @@ class GSSCTraining(MoleculeTraining):
         return torch.stack([(label[first] == label[second]).float() for label in labels]).mean(0)
 
     def end_of_pass(self, step: MoleculeStep) -> None:
-        """Take one step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18).
-
-        Then choose the members that predict.
-        """
+        """Take one step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
         agree = self.agreement()[self.train_pairs]
         step.phase = "warm-up"
         kept = torch.ones(len(self.train_pairs))
@@ -308,7 +279,6 @@ class GSSCTraining(MoleculeTraining):
             self.keep.probability = self.sparsifier.keep_probability().detach().numpy()
         step.notes["edges_kept"] = int(kept.sum())
         step.notes["pseudo_homophily"] = float((kept * agree).sum() / kept.sum().clamp(min=1))
-        self.choose_members()
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all bonds of the set [2, E] and the keep probability of each."""
@@ -317,14 +287,12 @@ class GSSCTraining(MoleculeTraining):
     @torch.no_grad()
     def deployed_molecules(self) -> DeployedMolecules:
         """Return the model of the kept epoch as plain arrays, batch norms folded in."""
-        committee, objective = cast(Committee, self.averaged.model), self.objective
-        chosen = [member for member, used in zip(committee, committee.chosen, strict=True) if used]
-        columns = max(member.inputs for member in chosen)
+        model, objective = cast(Committee, self.averaged.model), self.objective
         scaled = (objective.mean, objective.scale) if objective.regression else (None, None)
         return DeployedMolecules(
-            [(member.atom_layers(columns), member.readout.folded_layers()) for member in chosen],
+            [(member.atom_layers(self.rows.matrix.shape[1]), member.readout.folded_layers()) for member in model],
             self.molecules.target_names,
-            RowFormat(self.config.radius if columns > ATOM_WIDTH else 0, self.config.columns),
+            RowFormat(self.config.radius, self.config.columns),
             self.config.use_size,
             self.config.pooling == "mean_and_sum",
             *scaled,
@@ -334,15 +302,6 @@ class GSSCTraining(MoleculeTraining):
         """Return the parts that have a state."""
         own = {"sparsifier": self.sparsifier, "sparsifier_optimizer": self.sparsifier_optimizer, "keep": self.keep}
         return {**super().components(), **own}
-
-
-def clearly_positive(values: Tensor) -> bool:
-    """Return whether the mean of values is above zero by more than two standard errors.
-
-    >>> clearly_positive(torch.tensor([1.0, 2.0, 3.0])), clearly_positive(torch.tensor([-1.0, 2.0, 3.0]))
-    (True, False)
-    """
-    return len(values) > 1 and bool(values.mean() > 2 * values.std() / len(values) ** 0.5)
 
 
 class KeepProbability:
