@@ -16,6 +16,7 @@ pytest.importorskip("torch_geometric")
 pytest.importorskip("sklearn")
 
 from gssc.errors import GsscError
+from gssc.features import SparseRows
 from gssc.molecules.atom_rows import AtomRows, RowFormat, drop_environments
 from gssc.molecules.batches import collate
 from gssc.molecules.environments import environments
@@ -265,21 +266,15 @@ def test_an_epoch_has_all_rare_labels_and_a_draw_of_the_rest(molecules: Molecule
     assert set(np.concatenate(drawn)) == set(molecules.train)
 
 
-def test_statistics_for_prediction_are_those_of_atoms_and_not_of_ends_of_bonds(molecules: MoleculeSet) -> None:
-    made = molecule_model("gssc").training_class()(molecules, quick("gssc"))
-    batch = collate(molecules, molecules.train)
-
-    def predicted() -> torch.Tensor:
-        made.model.eval()
-        found = made.member_logits(made.model, batch).detach()
-        made.model.train()
-        return found
-
-    before = predicted()
-    made.smoothness(made.drawn_pairs(batch))
-    torch.testing.assert_close(predicted(), before, rtol=0, atol=0)
-    made.member_logits(made.model, batch)
-    assert not torch.allclose(predicted(), before)
+def test_batch_norms_of_prediction_have_the_statistics_of_atoms_as_they_are_predicted(molecules: MoleculeSet) -> None:
+    made = trained("gssc_atoms", molecules)
+    (member,) = made.averaged.model
+    rows = SparseRows(made.rows.matrix[made.rows.of_atom[collate(molecules, molecules.train).atoms]])
+    hidden = member.atoms.first(rows)
+    norm = member.atoms.norms[0].norm
+    torch.testing.assert_close(norm.running_mean, hidden.mean(0), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(norm.running_var, hidden.var(0), rtol=1e-3, atol=1e-4)
+    assert member.atoms.config.dropout == 0.2  # as before
 
 
 def test_average_precision_by_hand() -> None:

@@ -162,13 +162,8 @@ class STRContrast(nn.Module):
         hidden = self.predict_norm(hidden, tracked=1)
         return scores(self.predict_head, hidden)[0] if self.training else self.predict_head(hidden)[0]
 
-    def compare(self, batch: EdgeBatch, tracked: int = 2) -> PairLogits:
-        """Return y and z of everything a batch of pairs compares; for the order of rows see :func:`gather_and_mix`.
-
-        Args:
-            batch: the pairs.
-            tracked: roles whose rows enter the running statistics: 2 for both ends; 0 where other rows do.
-        """
+    def compare(self, batch: EdgeBatch) -> PairLogits:
+        """Return y and z of everything a batch of pairs compares; for the order of rows see :func:`gather_and_mix`."""
         roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
         rows, positions = self.first(batch.rows), torch.cat(roles)
         mix_first, one_norm = self.config.mix_at == "first", self.config.head_norms == "shared"
@@ -178,15 +173,15 @@ class STRContrast(nn.Module):
         else:
             hidden = rows.index_select(0, positions).view(len(roles), len(batch), -1)
         for norm, linear in zip(self.norms, self.linears, strict=True):
-            hidden = linear(norm(hidden, tracked))
+            hidden = linear(norm(hidden, tracked=2))
         if not mix_first:
-            hidden = self.predict_norm(hidden, tracked) if one_norm else hidden
+            hidden = self.predict_norm(hidden, tracked=2) if one_norm else hidden
             ends, drawn = hidden.split([2, len(roles) - 2])
             hidden = torch.cat([ends, mix_ends(ends, self._beta(ends, batch)), drawn])
         # In-batch negatives are the targets, which come right before the mixed points.
         ends, sides = windows(hidden, 2, 1 if batch.negatives_in_batch else 2)
         if mix_first or not one_norm:
-            ends, sides = self.predict_norm(ends, tracked), self.contrast_norm(sides)
+            ends, sides = self.predict_norm(ends, tracked=2), self.contrast_norm(sides)
         return pair_logits(scores(self.predict_head, ends), scores(self.contrast_head, sides), batch)
 
     def _beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None = None) -> Tensor:
