@@ -288,3 +288,8 @@ def test_bad_use_is_refused(molecules: MoleculeSet) -> None:
         molecule_model("gsc")
     with pytest.raises(GsscError, match="no training molecules"):
         molecule_model("gcn").training_class()(molecules.take([0, 1]), quick("gcn"))
+    one = molecules.targets.copy()
+    one[1:] = np.nan
+    single = molecules.with_(targets=one, train=np.arange(9), val=[], test=[])
+    with pytest.raises(GsscError, match="1 training molecules with a known target, 16 per batch: at least two"):
+        molecule_model("gssc").training_class()(single, quick("gssc"))

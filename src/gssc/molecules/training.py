@@ -129,6 +129,11 @@ class MoleculeTraining(Training):
         self.task = molecules.task
         known = ~np.isnan(molecules.targets[molecules.train]).all(1)
         self.train_index = molecules.train[known]
+        if min(len(self.train_index), self.schedule.batch_size) < 2:
+            raise GsscError(
+                f"{molecules.name}: {len(self.train_index)} training molecules with a known target, "
+                f"{self.schedule.batch_size} per batch: at least two are needed"
+            )
         self.shares = np.ones(len(molecules))  # of the epochs that have a training molecule
         if not molecules.is_regression:
             targets = molecules.targets[self.train_index]
