@@ -29,7 +29,7 @@ from gssc.config import ContrastConfig
 from gssc.data import load_dataset
 from gssc.data.noise import add_noise
 from gssc.graph import Graph
-from gssc.learner.linear import short_rows
+from gssc.learner.linear import ShortRows
 from gssc.learner.spreading import spread, walk_matrix
 from gssc.sparsify.str_sparse import STRSparseSettings
 from gssc.train.bilevel import BilevelTraining
@@ -75,7 +75,7 @@ def of_labels(clean: Graph, noise: str, seed: int) -> dict[str, Any]:
     train, val, labels = graph.train, graph.val, graph.labels
     right = labels[train] == clean.labels[train]
     walk = walk_matrix(graph.edges, edge_trust(graph, seed).keep, graph.num_nodes)
-    rows = unit_rows(spread(short_rows(graph.features, len(train), seed), walk))
+    rows = unit_rows(spread(ShortRows(graph.features, len(train), seed).unit(), walk))
     trust = label_trust(rows[train], labels[train], rows[val], labels[val], graph.num_classes, seed)
     found: dict[str, Any] = {"label": noise, "wrong share": round(float((~right).mean()), 3)}
     found["estimated share"] = round(trust.noise_share, 3)

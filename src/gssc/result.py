@@ -55,7 +55,8 @@ class Result:
             self._needs_graph = reason
         else:
             self._calibrate(self._model)
-        self.notes = list(filter(None, (self._scale_note(), self._trust_note(), self._temperature_note())))
+        notes = self._scale_note(), self._trust_note(), self._temperature_note(), self.training.note()
+        self.notes = list(filter(None, notes))
 
     def __repr__(self) -> str:
         graph, outcome = self.graph, self.outcome

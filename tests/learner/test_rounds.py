@@ -10,7 +10,7 @@ from gssc.learner.faculty import Faculty
 from gssc.learner.jury import Jury
 from gssc.learner.learner import LearnerTraining, known_labels
 from gssc.learner.pool import Pool
-from gssc.learner.rounds import MORE_STEPS
+from gssc.learner.rounds import MORE_STEPS, Rounds
 from gssc.learner.settings import Config
 from gssc.learner.student import CLOSE, labels_only_mlp
 
@@ -37,6 +37,40 @@ def test_students_that_cannot_follow_their_teacher_take_more_steps() -> None:
     assert kept is not None
     assert "student 1" not in kept.phase
     assert kept.val_score > 0.8  # rows alone: about 0.3
+
+
+def test_students_take_no_more_steps_than_the_limit_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gssc.learner.learner.VISITS", 0)
+    monkeypatch.setattr("gssc.learner.learner.VISITS_PER_EDGE", 0)
+    training = learner(steps=10, signal=0.3)
+    students = phases(training)
+    assert training.rounds.effort == 1
+    assert len(students) <= 1 + 2 * 2  # in the first round the close one alone: the others would be behind as well
+    assert students[:2] != [f"student 1, {CLOSE}", "student 1, plain"]
+    note = training.note()
+    assert note is not None
+    assert "rows alone tell too little" in note
+
+
+@pytest.mark.parametrize("memorizes", [True, False])
+def test_a_kind_that_cannot_follow_ends_its_round(memorizes: bool) -> None:
+    training = learner(steps=10, signal=2.0)
+    next(record for record in training.epochs() if record.phase.startswith("student"))
+    kinds = [CLOSE, "plain", "batch norm"]
+    rounds = Rounds(training.pool, most=3, best=5, kinds=kinds, memorizes=memorizes, most_effort=4)
+    teacher = rounds.choose_teacher()
+    rounds.student_ended(teacher, kept=True)
+    assert (rounds.number, rounds.position) == (0, 1)
+    rounds.student_ended(np.roll(teacher, 1, axis=1), kept=False)  # always wrong
+    assert (rounds.number, rounds.position) == ((0, 2) if not memorizes else (rounds.number, 0))
+    assert (rounds.number > 0) is memorizes
+    assert rounds.best_kind == CLOSE
+
+
+def test_students_of_informative_rows_need_no_note() -> None:
+    training = learner(steps=100, signal=2.0)
+    phases(training)
+    assert training.note() is None
 
 
 def test_unseen_rows_never_take_more_steps() -> None:

@@ -17,7 +17,15 @@ from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.features import FeatureTable
 from gssc.graph import Graph
-from gssc.learner.linear import MOST_NUMBERS, PENALTIES, REDUCED, logistic_map, neighbour_rows, spread_rows
+from gssc.learner.linear import (
+    MOST_NUMBERS,
+    PENALTIES,
+    REDUCED,
+    logistic_map,
+    main_directions,
+    neighbour_rows,
+    spread_rows,
+)
 from gssc.learner.student import mean_length
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
@@ -128,9 +136,7 @@ class ClosedFormTraining(Training):
         """Directions that wide rows are reduced to where there are too many numbers, [d, k]; None if they stay."""
         if self.seen.num_nodes * self.seen.num_features <= MOST_NUMBERS:
             return None
-        svd = require("sklearn.utils.extmath", extra="data").randomized_svd
-        rows = unit_rows(self.seen.features)
-        return np.asarray(svd(rows, REDUCED, n_iter=3, random_state=self.config.train.seed)[2].T, dtype=np.float32)
+        return main_directions(unit_rows(self.seen.features), REDUCED, self.config.train.seed)
 
     def _rows(self) -> Any:
         """Scaled rows, dense or CSR, [N, d]."""

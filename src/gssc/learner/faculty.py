@@ -15,22 +15,22 @@ from gssc.graph import Features, Graph
 from gssc.learner.linear import (
     MOST_LABELS,
     Fit,
+    ShortRows,
     label_spreading,
     linear_teachers,
     representations,
-    short_rows,
     spread_rows,
 )
 from gssc.learner.pool import Pool, Views, runner_up
 from gssc.learner.spreading import walk_matrix
 from gssc.learner.student import labels_only_mlp
-from gssc.learner.trees import BOOSTED, kernel_teachers, row_columns, structure_columns, tree_teachers
+from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
 from gssc.trust.labels import label_trust
 
 FEWEST_COUNTS = 32  # columns from which rows may be counts of something
 RESTARTS = (0.02, 0.1, 0.3)  # of label spreading: the greater, the nearer labels stay
 FEWEST_WRONG = 0.02  # estimated share of wrong labels from which teachers that weigh labels are asked
-FAR_BEHIND = 1.5  # times the wrong predictions of the best opinion, from which forests leave boosted trees no chance
+FAR_BEHIND = 1.2  # times the wrong predictions of the best opinion, from which a forest leaves other trees no chance
 LABELS_FOR_MLP = 1000  # training labels from which an MLP may be better than linear models on the same rows
 FEW = 3  # best opinions that get variants: averages over edges, runner-up
 
@@ -50,6 +50,7 @@ class Faculty:
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
         self.normalize = normalize
         self.features = columns_on_one_scale(graph.features, normalize)  # what linear teachers compare rows by
+        self.short = ShortRows(self.features, len(graph.train), seed)
         self.seed = seed
         self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
         self.label_noise = 0.0  # estimated share of wrong training labels
@@ -58,29 +59,29 @@ class Faculty:
     def choose_scaling(self) -> tuple[str, str]:
         """Return how rows are scaled for students, and the reason.
 
-        ``auto`` takes the usual scaling for this kind of features, unless logistic regressions on the scaled rows are
-        better with another one by more than a standard error.
+        ``auto`` takes the most usual scaling for this kind of features with which logistic regressions on the scaled
+        rows are as good as with the best one, within a standard error.
         """
         if self.normalize != "auto":
             return self.normalize, "as set"
         scores: dict[str, float] = {}
         for name in offered_scalings(self.graph.features):
             scaled = FeatureTable(self.graph.features, name).features
-            inputs = short_rows(scaled, len(self.graph.train), self.seed, unit=False)
+            by_rows = name != "standard" and self.features is self.graph.features
+            short = self.short if by_rows else ShortRows(scaled, len(self.graph.train), self.seed)
+            inputs = short.of(scaled)
             for kind, fit in linear_teachers(self.graph.num_classes, means=False).items():
                 self.ask(f"{kind} on rows ({name})", fit, inputs)
                 score = self.jury.score(self.pool.opinions[f"{kind} on rows ({name})"])
                 scores[name] = max(scores.get(name, 0.0), score)
-        usual = next(iter(scores))
-        best = max(scores, key=lambda name: scores[name])
-        if scores[best] <= scores[usual] + self.jury.standard_error(scores[usual]):
-            best = usual
+        least = max(scores.values()) - self.jury.standard_error(max(scores.values()))
+        chosen = next(name for name, score in scores.items() if score >= least)
         compared = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
-        return best, f"held-out score of linear models on rows: {compared}"
+        return chosen, f"held-out score of linear models on rows: {compared}"
 
     def linear(self) -> Iterator[str]:
         """Fit linear teachers to every representation; yield a phase name after each."""
-        rows = short_rows(self.features, len(self.graph.train), self.seed)
+        rows = self.short.unit()
         for name, inputs in representations(self.graph, self.keep, rows):
             self.ask_linear(name, inputs)
             if name == judging_labels(self.graph):
@@ -115,7 +116,7 @@ class Faculty:
         if self.label_weight is not None:
             return self.label_weight
         if inputs is None:
-            rows = short_rows(self.features, len(self.graph.train), self.seed)
+            rows = self.short.unit()
             inputs = spread_rows(rows, self.graph.edges, self.keep) if self.graph.num_edges else rows
         train, val, labels = self.graph.train, self.graph.val, self.jury.labels
         trust = label_trust(inputs[train], labels[train], inputs[val], labels[val], self.graph.num_classes, self.seed)
@@ -130,15 +131,15 @@ class Faculty:
             scaled: rows as students see them.
         """
         graph, labels = self.graph, len(self.graph.train)
-        columns = row_columns(graph.features, self.seed)
+        columns = row_columns(graph.features, self.short)
         inputs = {"rows": columns}
         if graph.num_edges and not self.jury.cross_validates:  # otherwise every tree would be grown once per fold
             inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
         for name, table in inputs.items():
             grown: list[float] = []
             for kind, fit in tree_teachers(graph.num_classes, labels, self.seed, len(self.jury.views)).items():
-                if kind == BOOSTED and self._far_behind(max(grown)):
-                    continue  # they take longest, and would not catch up
+                if grown and self._far_behind(max(grown)):
+                    continue  # the others would not catch up, and boosted trees take longest
                 self.ask(f"{kind} on {name}", fit, table)
                 grown.append(self.jury.score(self.pool.opinions[f"{kind} on {name}"]))
                 yield "trees"
@@ -219,8 +220,8 @@ def uses_edges(name: str) -> bool:
 
 
 def offered_scalings(features: Features) -> list[str]:
-    """Names of the scalings that may suit features, the usual one first; ``row`` is for many columns of counts."""
+    """Names of the scalings that may suit features, the most usual first; ``row`` is for many columns of counts."""
     usual = usual_normalization(features)
     by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
     plain = ["none"] if sp.issparse(features) else []
-    return list(dict.fromkeys([usual, *by_row, "standard", *plain]))
+    return list(dict.fromkeys([usual, *by_row, *plain, "standard"]))

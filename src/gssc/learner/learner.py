@@ -21,8 +21,9 @@ from gssc.learner.jury import MANY, TINY, Jury, balanced_weights
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import PARTNERS, Rounds
 from gssc.learner.settings import Config
-from gssc.learner.student import StudentTraining, student_variants
+from gssc.learner.student import StudentTraining, batches_and_passes, student_variants
 from gssc.models.student import Student, StudentSettings, all_logits
+from gssc.sparsify.evidence import Evidence
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import State
 from gssc.train.process import computing
@@ -30,6 +31,8 @@ from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, sc
 from gssc.trust.edges import edge_trust, everything_kept, weighed
 
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
+VISITS_PER_EDGE = 8  # that a student may pay to rows: about the work of 200 epochs of a GCN
+VISITS = 4_000_000  # that a student may pay to rows on any graph: less than a minute
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
@@ -102,6 +105,7 @@ class LearnerTraining(Training):
             best=config.teachers.best,
             kinds=list(self._usual_variants()),
             memorizes=not self.unseen and not self.jury.cross_validates,
+            most_effort=self._most_effort(),
         )
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
@@ -168,7 +172,6 @@ class LearnerTraining(Training):
         while not self.rounds.are_over:
             yield from self.train_student(self.rounds.kinds[self.rounds.position])
             self.student = None
-            self.rounds.student_ended()
 
     def train_student(self, kind: str) -> Iterator[Step]:
         """Train a student on the teacher's soft labels, pool its opinion, and keep it if it is the best so far."""
@@ -183,14 +186,15 @@ class LearnerTraining(Training):
         error = self._merit_error(merit)
         if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
             self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
-        if self.best.prefers(merit, error):
-            self.rounds.keep(kind, opinion)
-            if len(self._held_out()):
-                # These rows have judged it, and the next teacher has heard it without them: train again with all.
-                self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
-                *_, loss = self.student.run()
+        kept = self.best.prefers(merit, error)
+        if kept and len(self._held_out()):
+            # These rows have judged it, and the next teacher has heard it without them: train again with all.
+            self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
+            *_, loss = self.student.run()
         self.best.offer(merit, error, f"{kind}, round {self.rounds.number + 1}")
-        yield self._student_step(kind, loss)
+        last = self._student_step(kind, loss)
+        self.rounds.student_ended(opinion, kept)
+        yield last
 
     def _decide_correction(self) -> None:
         """Decide whether held-out labels correct opinions, by the best one of the linear teachers."""
@@ -217,9 +221,17 @@ class LearnerTraining(Training):
 
     def _make_pairs(self) -> BilevelTraining:
         if self.pairs is None:
-            self.pairs = BilevelTraining(self.seen.with_(test=None), self.config.for_pairs(self.scaling_name))
+            config = self.config.for_pairs(self.scaling_name)
+            self.pairs = BilevelTraining(self.seen.with_(test=None), config, sparsifier=self._known_sparsifier())
             self.pairs.label_keep = self.faculty.weigh_labels()
         return self.pairs
+
+    def _known_sparsifier(self) -> Evidence | None:
+        """Return the sparsifier that has the trust as its keep probabilities; None if another one is set."""
+        if self.config.sparsifier.name != "evidence":
+            return None
+        edges, no_rows = torch.from_numpy(self.seen.edges), torch.empty(self.seen.num_nodes, 0)
+        return Evidence(no_rows, edges, self.config.sparsifier, self.rng, self.trust.keep)
 
     def _ask_model(self, name: str) -> Iterator[Step]:
         """Train another model with its own settings and pool its opinion."""
@@ -246,7 +258,13 @@ class LearnerTraining(Training):
     def _variants(self) -> dict[str, StudentSettings]:
         """Return the settings of the students of a round by name; held-out labels choose among them."""
         usual = self._usual_variants()
-        return {kind: replace(settings, steps=settings.steps * self.rounds.effort) for kind, settings in usual.items()}
+        return {kind: replace(settings, effort=self.rounds.effort) for kind, settings in usual.items()}
+
+    def _most_effort(self) -> int:
+        """Return how many times the usual steps students may take; the limit grows with the graph, as a GCN's work."""
+        _, passes = batches_and_passes(next(iter(self._usual_variants().values())), self.seen.num_nodes)
+        visits = max(VISITS, VISITS_PER_EDGE * self.seen.num_edges)
+        return max(1, visits // (passes * max(1, self.seen.num_nodes)))
 
     def _make_student(self, settings: StudentSettings, nodes: np.ndarray) -> StudentTraining:
         seed = self.config.train.seed + 1000 * self.rounds.number
@@ -327,7 +345,8 @@ class LearnerTraining(Training):
         """Return the pool, the rounds and what is in training; while teachers are fitted, those that are."""
         if self.phase == "teachers":
             return {"faculty": self.faculty}
-        in_training = {"pairs": self.pairs, "student": self.student}
+        student = None if self.student is None or self.student.has_ended else self.student
+        in_training = {"pairs": self.pairs, "student": student}
         return {
             "pool": self.pool,
             "rounds": self.rounds,
@@ -374,6 +393,10 @@ class LearnerTraining(Training):
             edges_kept=len(self._trusted()),
             edges_total=self.seen.num_edges,
         )
+
+    def note(self) -> str | None:
+        """A note if the kept student is far behind its teacher."""
+        return self.rounds.note()
 
     def deployed(self) -> DeployedModel:
         """The kept student with the scaling of rows folded in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,28 +25,41 @@ SHARPNESS = 20.0  # of class means: cosines times this are log odds; tempered af
 Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
 
 
-def short_rows(features: Any, labels: int, seed: int = 0, unit: bool = True) -> np.ndarray:
-    """Feature rows as a dense matrix [N, d], by their main directions where they are too wide for the labels.
+class ShortRows:
+    """Makes feature rows dense: whole or, where they are too wide for the labels, along their main directions.
 
     Args:
-        features: [N, d], dense or CSR.
+        features: [N, d], dense or CSR; rows of length one give the directions.
         labels: number of training labels: with fewer than columns, a regression needs no more than their span.
         seed: of the randomised decomposition.
-        unit: scale rows to length one first.
     """
-    rows = unit_rows(features) if unit else features
-    count, width = rows.shape
-    if count * width <= MOST_NUMBERS and (labels <= 2 * REDUCED or width <= 2 * REDUCED):
+
+    def __init__(self, features: Any, labels: int, seed: int = 0):
+        count, width = features.shape
+        self.features, self.seed = features, seed
+        self.are_whole = count * width <= MOST_NUMBERS and (labels <= 2 * REDUCED or width <= 2 * REDUCED)
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Main directions of the rows, [d, k]."""
+        return main_directions(unit_rows(self.features), REDUCED, self.seed)
+
+    def of(self, rows: Any) -> np.ndarray:
+        """Return rows of these features, however scaled, [N, d], as a dense matrix [N, k]."""
+        if not self.are_whole:
+            return np.asarray(rows @ self.directions, dtype=np.float32)
         return rows.toarray() if sp.issparse(rows) else np.asarray(rows)
-    return main_directions(rows, REDUCED, seed)
+
+    def unit(self) -> np.ndarray:
+        """Return the rows at length one, [N, k]."""
+        return self.of(unit_rows(self.features))
 
 
 def main_directions(rows: Any, width: int, seed: int = 0) -> np.ndarray:
-    """Rows by their first singular vectors, scaled by the singular values, float32 [N, width]."""
-    extmath = require("sklearn.utils.extmath", extra="data")
-    width = min(width, min(rows.shape))
-    left, values, _ = extmath.randomized_svd(rows, width, n_iter=3, random_state=seed)
-    return np.asarray(left * values, dtype=np.float32)
+    """First right singular vectors of rows, by a randomised decomposition, float32 [d, width]."""
+    svd = require("sklearn.utils.extmath", extra="data").randomized_svd
+    found = svd(rows, min(width, min(rows.shape)), n_iter=3, random_state=seed)[2]
+    return np.asarray(found.T, dtype=np.float32)
 
 
 def representations(graph: Graph, keep: np.ndarray, rows: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gssc.learner.learner import PASSES_PER_STEP, LearnerTraining
-from gssc.learner.student import BATCH, LEAST_PASSES
+from gssc.learner.student import batches_and_passes
+from gssc.models.student import StudentSettings
 
 USUAL_TEACHERS = 12  # records of the phase of teachers, which depend on the data
 
@@ -25,13 +26,12 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
     Exact for the round of students that is under way; later rounds are taken to have one student each. Before the
     teachers have been asked, their number is the usual one, and pairs are counted unless the settings exclude them.
     """
-    records = {kind: student_records(training, settings.steps) for kind, settings in training._variants().items()}
+    records = {kind: student_records(training, settings) for kind, settings in training._variants().items()}
     rounds = training.rounds
     this_round, left = [records[kind] for kind in rounds.kinds], rounds.most - rounds.number
     ahead = {"students": sum(this_round[rounds.position :]) + (left - 1) * max(records.values()) if left else 0}
-    if (student := training.student) is not None:
-        ended = student.done >= student.passes
-        ahead["students"] -= this_round[rounds.position] if ended else student.done // PASSES_PER_STEP
+    if (student := training.student) is not None and not student.has_ended:
+        ahead["students"] -= student.done // PASSES_PER_STEP
     if training.phase == "teachers":
         ahead["teachers"] = max(1, USUAL_TEACHERS - training.epoch)
     if training.phase != "rounds" and may_train_on_pairs(training):
@@ -40,10 +40,9 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
     return {kind: max(0, count) for kind, count in ahead.items()}
 
 
-def student_records(training: LearnerTraining, steps: int) -> int:
+def student_records(training: LearnerTraining, settings: StudentSettings) -> int:
     """Return the number of records that one student makes."""
-    batches = max(1, -(-len(training._taught()) // BATCH))
-    passes = max(LEAST_PASSES, -(-steps // batches))
+    _, passes = batches_and_passes(settings, len(training._taught()))
     return -(-passes // PASSES_PER_STEP)
 
 

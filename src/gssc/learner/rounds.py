@@ -12,6 +12,7 @@ from gssc.learner.student import CLOSE
 
 PARTNERS = 3  # best opinions that a new one is combined with
 MORE_STEPS = 4  # times as many for students of the round after one whose students were behind their teacher
+FAR_BEHIND = 0.05  # of the teacher's score, from which the user is told
 LEAST_GAIN = 1.0  # log-likelihood of all held-out labels that a new teacher must gain to be worth another round
 
 
@@ -29,6 +30,7 @@ class Rounds:
         best: number of opinions whose mean is the teacher.
         kinds: kinds of students, for the first round.
         memorizes: whether a student may learn the rows it will be used on one by one; not so for unseen rows.
+        most_effort: how many times the usual number of gradient steps students may take.
 
     Attributes:
         number: of the round, from 0.
@@ -39,10 +41,10 @@ class Rounds:
         best_kind, best_score: of the student that is kept so far.
     """
 
-    def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], memorizes: bool):
+    def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], memorizes: bool, most_effort: int):
         self.pool, self.jury, self.most, self.best, self.memorizes = pool, pool.jury, most, best, memorizes
         self.number = self.position = 0
-        self.kinds, self.effort = kinds, 1
+        self.kinds, self.effort, self.most_effort = kinds, 1, most_effort
         self.teacher: np.ndarray | None = None
         self.partners: list[str] = []
         self.best_kind, self.best_score = "", 0.0
@@ -59,39 +61,61 @@ class Rounds:
             self.partners = self.pool.best(PARTNERS)
         return self.teacher
 
-    def keep(self, kind: str, opinion: np.ndarray) -> None:
-        """Note that a student with this opinion is kept from now on."""
-        self.best_kind = kind
-        self.best_score = 0.0 if self.jury.cross_validates else self.jury.score((opinion,))
+    def student_ended(self, opinion: np.ndarray, kept: bool) -> None:
+        """Go on to the next student, to the next round, or to the end.
 
-    def student_ended(self) -> None:
-        """Go on to the next student, to the next round, or to the end."""
-        ended, self.position = self.kinds[self.position], self.position + 1
-        hopeless = ended == CLOSE and self._is_behind()  # then the others, which are regularised, would be, too
+        Args:
+            opinion: of the student.
+            kept: whether it is the one that is kept from now on.
+        """
+        kind, self.position = self.kinds[self.position], self.position + 1
+        score = 0.0 if self.jury.cross_validates else self.jury.score((opinion,))
+        if kept:
+            self.best_kind, self.best_score = kind, score
+        # Kinds after the close one are regularised: if rows have to be learned one by one, none of them can follow.
+        hopeless = self._is_behind(score, None if kind == CLOSE else self.best_score)
         if hopeless or self.position == len(self.kinds):
             self._plan_next()
+
+    def note(self) -> str | None:
+        """Return a note if the kept student is far behind its teacher, because rows alone tell too little."""
+        if not self.memorizes:
+            return None
+        score = self.jury.score((self.choose_teacher(),))
+        if score - self.best_score < FAR_BEHIND:
+            return None
+        return (
+            f"feature rows alone tell too little: {score:.1%} of the validation nodes are right with the graph, "
+            f"{self.best_score:.1%} without; if the graph is there at prediction time, use --model gcn"
+        )
 
     def _plan_next(self) -> None:
         self.number, self.position = self.number + 1, 0
         if self.are_over:
             return
-        behind, last = self._is_behind(), self.jury.loss((self.choose_teacher(),))
+        behind = self._is_behind(self.best_score)
+        last = self.jury.loss((self.choose_teacher(),))
         self.pool.prune(self.best)
         self.teacher = None
         gain = len(self.jury.truth) * (last - self.jury.loss((self.choose_teacher(),)))
-        if behind:
-            self.kinds, self.effort = [CLOSE], self.effort * MORE_STEPS
-        elif gain < LEAST_GAIN:
+        if behind and self.effort < self.most_effort:
+            self.kinds, self.effort = [CLOSE], min(self.effort * MORE_STEPS, self.most_effort)
+        elif gain < LEAST_GAIN or self.effort > 1:  # rows learned one by one gain nothing from another round
             self.number = self.most
         else:
             self.kinds = list(dict.fromkeys([CLOSE, self.best_kind]))
 
-    def _is_behind(self) -> bool:
-        """Return whether the kept student's score on seen rows is below its teacher's by more than a standard error."""
+    def _is_behind(self, score: float, other: float | None = None) -> bool:
+        """Return whether a student's score on seen rows is below another's by more than a standard error.
+
+        Args:
+            score: of the student.
+            other: score to compare with; the teacher's if left out.
+        """
         if not self.memorizes:
             return False
-        score = self.jury.score((self.choose_teacher(),))
-        return score - self.best_score > self.jury.standard_error(score)
+        other = self.jury.score((self.choose_teacher(),)) if other is None else other
+        return other - score > self.jury.standard_error(other)
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume."""

@@ -22,7 +22,8 @@ from gssc.train.training import Diverged
 
 SMALL = 2000  # rows that need fewer steps
 NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
-BATCH = 1024
+BATCH = 256, 1024  # fewest and most rows per step; wide rows, which have many weights to update in each, take the most
+BATCHES = 64  # in a pass over narrow rows, if the size of a batch allows it
 CLOSE = "close"  # kind of student that follows its teacher's opinion of every row as closely as it can
 LEAST_PASSES = 10  # over the rows, however many steps they take
 
@@ -41,8 +42,7 @@ class StudentTraining:
     def __init__(self, rows: Any, soft: np.ndarray, nodes: np.ndarray, settings: StudentSettings, seed: int):
         self.rows, self.nodes, self.settings = rows, nodes, settings
         self.soft = torch.from_numpy(np.ascontiguousarray(soft, dtype=np.float32))
-        batches = max(1, -(-len(nodes) // BATCH))
-        self.batches, self.passes = batches, max(LEAST_PASSES, -(-settings.steps // batches))
+        self.batches, self.passes = batches_and_passes(settings, len(nodes))
         self.rng = np.random.default_rng([seed, 7])
         self.done = 0
         with torch.random.fork_rng(devices=[]):
@@ -53,9 +53,14 @@ class StudentTraining:
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether no pass is left."""
+        return self.done >= self.passes
+
     def run(self) -> Iterator[float]:
         """Run the remaining passes; yield the mean loss of each."""
-        while self.done < self.passes:
+        while not self.has_ended:
             with torch.random.fork_rng(devices=[]):
                 torch.set_rng_state(self.torch_state)
                 loss = self._one_pass()
@@ -99,6 +104,16 @@ class StudentTraining:
         self.rng.bit_generator.state = state["rng"]
 
 
+def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
+    """Return the number of batches in a pass over rows, and the number of passes.
+
+    >>> batches_and_passes(StudentSettings(steps=300, batch=1024), 10_000)
+    (10, 30)
+    """
+    batches = max(1, -(-rows // settings.batch))
+    return batches, settings.effort * max(LEAST_PASSES, -(-settings.steps // batches))
+
+
 def student_variants(model: GsscSettings, num_nodes: int, num_features: int) -> dict[str, StudentSettings]:
     """Return the settings of students to choose from, by kind, the close one first; the data fill in what is left open.
 
@@ -107,19 +122,17 @@ def student_variants(model: GsscSettings, num_nodes: int, num_features: int) -> 
         num_nodes: number of rows.
         num_features: number of columns.
     """
-    wide = num_features > NARROW
-    steps = 200 if num_nodes < SMALL else 300 if wide else 600
-    base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or steps)
+    wide, small = num_features > NARROW, num_nodes < SMALL
+    usual = 200 if small else 300 if wide else 1200
+    base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or usual)
+    base = base if wide or small else replace(base, batch=min(max(num_nodes // BATCHES, BATCH[0]), BATCH[1]))
+    close = replace(base, dropout=0.0, weight_decay=0.0)
     if wide:
-        return {
-            CLOSE: replace(base, dropout=0.0, weight_decay=0.0),
-            "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5),
-        }
-    base = replace(base, weight_decay=1e-4)
+        return {CLOSE: close, "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5)}
     return {
-        CLOSE: replace(base, dropout=0.0, weight_decay=0.0),
-        "plain": replace(base, batch_norm=False, dropout=0.1),
-        "batch norm": replace(base, dropout=0.2),
+        CLOSE: close,
+        "plain": replace(base, batch_norm=False, dropout=0.1, weight_decay=1e-4),
+        "batch norm": replace(base, dropout=0.2, weight_decay=1e-4),
     }
 
 

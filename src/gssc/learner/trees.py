@@ -9,23 +9,22 @@ import scipy.sparse as sp
 
 from gssc.extras import require
 from gssc.graph import Graph
-from gssc.learner.linear import Fit, logistic_regression, main_directions, quiet
+from gssc.learner.linear import Fit, ShortRows, logistic_regression, main_directions, quiet
 from gssc.learner.spreading import walk_matrix
 
 DIRECTIONS = 64  # singular vectors of the adjacency and of the features
 TREES = 200
 LABELS_FOR_ALL_TREES = 2000  # with more training labels there are fewer trees
-BOOSTED = "boosted trees"
 LABELS_FOR_BOOSTING = 100
 KERNEL_POINTS = 300
 NARROW = 256  # columns of dense features that are taken as they are
 
 
-def row_columns(features: Any, seed: int = 0) -> np.ndarray:
-    """Feature rows as columns a tree can split on: as they are if narrow, else their main directions, [N, k]."""
+def row_columns(features: Any, short: ShortRows) -> np.ndarray:
+    """Feature rows as columns a tree can split on: as they are if narrow, else along their main directions, [N, k]."""
     if features.shape[1] <= NARROW:
         return features.toarray() if sp.issparse(features) else np.asarray(features, dtype=np.float32)
-    return main_directions(features, DIRECTIONS, seed)
+    return np.asarray(short.features @ short.directions[:, :DIRECTIONS], dtype=np.float32)
 
 
 def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -41,7 +40,8 @@ def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarr
     mean = (around @ rows) / np.maximum(degree, 1)[:, None]
     features: Any = graph.features
     filled = np.diff(features.indptr) if sp.issparse(features) else np.count_nonzero(features, axis=1)
-    positions = main_directions(walk, min(DIRECTIONS, max(1, graph.num_nodes - 1)), seed)
+    directions = main_directions(walk, min(DIRECTIONS, max(1, graph.num_nodes - 1)), seed)
+    positions = walk @ directions
     return np.column_stack([positions, rows, mean, np.log1p(degree), filled]).astype(np.float32)
 
 
@@ -64,7 +64,7 @@ def tree_teachers(classes: int, labels: int, seed: int, views: int = 1) -> dict[
         ),
     }
     if labels >= LABELS_FOR_BOOSTING:
-        found[BOOSTED] = _fit(
+        found["boosted trees"] = _fit(
             lambda: ensemble.HistGradientBoostingClassifier(
                 max_iter=100, learning_rate=0.08, max_leaf_nodes=15, early_stopping=False, random_state=seed
             ),

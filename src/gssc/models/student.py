@@ -48,6 +48,8 @@ class StudentSettings:
         lr: initial learning rate, which decays to a hundredth.
         weight_decay: L2 penalty.
         steps: total number of gradient steps.
+        batch: rows per step.
+        effort: how many times as many steps it takes.
     """
 
     hidden: int = 256
@@ -58,6 +60,8 @@ class StudentSettings:
     lr: float = 0.01
     weight_decay: float = 5e-4
     steps: int = 300
+    batch: int = 1024
+    effort: int = 1
 
 
 class Student(nn.Module):
@@ -89,7 +93,7 @@ class Student(nn.Module):
     def forward(self, rows: Rows) -> Tensor:
         """Return the logits of feature rows, [n, C]."""
         rows = dropped(rows, self.settings.input_dropout) if self.training else rows
-        hidden = product(rows, self.first.weight * self.input_scale, self.first.bias)
+        hidden = torch.addcmul(self.first.bias, product(rows, self.first.weight), self.input_scale)
         for norm, linear in zip(self.norms, self.linears, strict=True):
             active = nn.functional.leaky_relu(norm(hidden))
             hidden = linear(drop(active, self.settings.dropout, self.training))

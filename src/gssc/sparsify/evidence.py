@@ -27,14 +27,19 @@ class Evidence(Sparsifier):
 
     It uses no labels and has nothing to learn: features and common neighbours of the two ends are compared with those
     of random pairs of nodes. Prediction keeps the edges with a probability above one half.
+
+    Args:
+        keep: keep probability of each edge, [E], if it is known already.
     """
 
     Settings = EvidenceSettings
     reads_features = True
 
-    def __init__(self, rows: Rows, edges: Tensor, config: Any, rng: np.random.Generator):
+    def __init__(
+        self, rows: Rows, edges: Tensor, config: Any, rng: np.random.Generator, keep: np.ndarray | None = None
+    ):
         super().__init__(rows, edges, config, rng)
-        self.keep = evidence_of(rows, edges)
+        self.keep = evidence_of(rows, edges) if keep is None else torch.from_numpy(keep)
 
     def sample(self, rng: np.random.Generator) -> Tensor:
         """Return weight one for the edges of this epoch, zero for the others."""

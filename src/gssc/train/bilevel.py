@@ -47,6 +47,7 @@ class BilevelTraining(PairTraining):
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings.
         plain: compute with ordinary torch operations, as on devices other than a CPU.
+        sparsifier: psi, if it is there already; otherwise it is built as the settings say.
 
     Attributes:
         phase: ``pretrain``, ``warm-up``, ``alternate`` or ``consolidate``.
@@ -57,7 +58,7 @@ class BilevelTraining(PairTraining):
 
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "consolidated", "soft_labels")
 
-    def __init__(self, graph: Graph, config: ContrastConfig, plain: bool = False):
+    def __init__(self, graph: Graph, config: ContrastConfig, plain: bool = False, sparsifier: Sparsifier | None = None):
         super().__init__(graph, config)
         self.settings = config
         self.phase, self.consolidated = "pretrain", 0
@@ -66,7 +67,7 @@ class BilevelTraining(PairTraining):
         self._choose_device(plain)
         self._share_work()
         with computing(config.train.threads):
-            self._build()
+            self._build(sparsifier)
 
     # Algorithm 1 ------------------------------------------------------------------------------------------------
 
@@ -213,12 +214,12 @@ class BilevelTraining(PairTraining):
 
     # Construction -----------------------------------------------------------------------------------------------
 
-    def _build(self) -> None:
+    def _build(self, sparsifier: Sparsifier | None) -> None:
         graph, config, seen = self.graph, self.settings, self.seen
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
             self._build_classifier(seen)
-            self.sparsifier = self._make_sparsifier(torch.from_numpy(seen.edges))
+            self.sparsifier = sparsifier or self._make_sparsifier(torch.from_numpy(seen.edges))
         self.all_rows = self.table if seen is graph else FeatureTable(graph.features, self.scaling, self.table.device)
         edges = self.sparsifier.edges.cpu().numpy()
         self.pairs = np.concatenate([edges, edges[::-1]], axis=1)  # both directions, [2, P]

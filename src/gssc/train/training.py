@@ -232,6 +232,10 @@ class Training(ABC):
     def deployed(self) -> DeployedModel:
         """Return the model as a plain MLP. Raises :class:`NeedsGraph` with the reason if it cannot be one."""
 
+    def note(self) -> str | None:
+        """Return what may have spoilt the result, in one line; None if nothing is known."""
+        return None
+
     @abstractmethod
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the edges of the sparsifier by node numbers of the graph, [2, E], and their keep probabilities."""

@@ -46,7 +46,7 @@ class PairEvidence:
     """
 
     def __init__(self, graph: Graph, sketch: np.ndarray, embedding: np.ndarray, probabilities: np.ndarray):
-        self.features: Any = graph.features
+        self.features: Any = unit_rows(graph.features) if sp.issparse(graph.features) else graph.features
         self.has_classes = graph.task.has_classes
         self.adjacency = adjacency_of(graph)
         self.degree = np.diff(self.adjacency.indptr)
@@ -77,7 +77,9 @@ class PairEvidence:
         if not self.has_classes:
             own = own + (1 - self.probabilities[first]) * (1 - self.probabilities[second])
         return {
-            "features": _products(unit_rows(self.features[first]), unit_rows(self.features[second])),
+            "features": (_products if sp.issparse(self.features) else _cosines)(
+                self.features[first], self.features[second]
+            ),
             "neighbourhood_features": self._around(self.sketch, self.sketch_sums, first, second, are_edges),
             "neighbourhood_embedding": self._around(self.embedding, self.embedding_sums, first, second, are_edges),
             "common_neighbours": np.log1p(np.asarray(shared, dtype=np.float32).ravel()),
@@ -91,8 +93,9 @@ class PairEvidence:
         """Return the cosine of the neighbourhoods of the two ends, each without the other end."""
         left, right = sums[first], sums[second]
         if are_edges:
-            left, right = left - rows[second], right - rows[first]
-        return _products(unit_rows(left), unit_rows(right))
+            left -= rows[second]  # indexing has made copies
+            right -= rows[first]
+        return _cosines(left, right)
 
     def _blocks(self, pairs: np.ndarray) -> Iterator[slice]:
         """Yield slices of pairs whose arrays stay below a size limit; lengths vary, because hubs have long rows."""
@@ -133,6 +136,13 @@ def random_non_edges(graph: Graph, count: int, rng: np.random.Generator) -> np.n
             break
     chosen = rng.permutation(found)[:count]
     return np.stack([chosen // graph.num_nodes, chosen % graph.num_nodes])
+
+
+def _cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the cosine of each pair of rows; 0 if one of them is zero."""
+    first, second = np.asarray(first, dtype=np.float32), np.asarray(second, dtype=np.float32)
+    lengths = np.sqrt(_products(first, first)) * np.sqrt(_products(second, second))
+    return np.divide(_products(first, second), lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
 def _products(first: Any, second: Any) -> np.ndarray:
