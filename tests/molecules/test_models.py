@@ -266,8 +266,8 @@ def test_an_epoch_has_all_rare_labels_and_a_draw_of_the_rest(molecules: Molecule
     assert set(np.concatenate(drawn)) == set(molecules.train)
 
 
-def test_batch_norms_of_prediction_have_the_statistics_of_atoms_as_they_are_predicted(molecules: MoleculeSet) -> None:
-    made = trained("gssc_atoms", molecules)
+def test_batch_norms_of_a_regression_have_the_statistics_of_atoms_as_they_are_predicted(molecules: MoleculeSet) -> None:
+    made = trained("gssc_atoms", properties(molecules, "logp"))
     (member,) = made.averaged.model
     rows = SparseRows(made.rows.matrix[made.rows.of_atom[collate(molecules, molecules.train).atoms]])
     hidden = member.atoms.first(rows)

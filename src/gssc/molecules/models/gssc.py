@@ -285,7 +285,8 @@ class GSSCTraining(MoleculeTraining):
 
     def end_of_pass(self, step: MoleculeStep) -> None:
         """Take one step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
-        self.settle_norms()
+        if self.objective.regression:  # a ranking by logits does not gain by it
+            self.settle_norms()
         agree = self.agreement()[self.train_pairs]
         step.phase = "warm-up"
         kept = torch.ones(len(self.train_pairs))
