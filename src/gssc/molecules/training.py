@@ -20,6 +20,7 @@ from gssc.errors import GsscError
 from gssc.molecules.batches import MoleculeBatch, collate, shuffled
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.objective import GraphObjective
+from gssc.settings import check_section
 from gssc.train.checkpoint import State
 from gssc.train.optimize import AveragedModel, descend, falling
 from gssc.train.selection import BestEpoch, Epoch
@@ -118,6 +119,7 @@ class MoleculeTraining(Training):
     config: Any
 
     def __init__(self, molecules: MoleculeSet, config: Any):
+        check_section("settings", type(config), config)
         if not len(molecules.train):
             raise GsscError(f"{molecules.name} has no training molecules: choose another split")
         self.molecules, self.config, self.schedule = molecules, config, config.train
