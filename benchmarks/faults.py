@@ -333,14 +333,12 @@ def damaged_files(inputs: Path, rounds: int, seed: int, place: Path) -> Iterator
     from gssc.train.checkpoint import load_checkpoint
 
     place.mkdir(parents=True)
-    log, checkpoint = place / "log", place / "run" / "checkpoint.safetensors"
-    pid = start(lambda: train(inputs, place, *PAIRS), log)
-    lines = place / "run" / "metrics.jsonl"
-    while not (lines.exists() and lines.read_text().count("\n") >= 3):
-        time.sleep(0.002)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    yield "checkpoint", damages(checkpoint, lambda: state_digest(load_checkpoint(checkpoint)), rounds, seed)
+    log = place / "log"
+    for work in works(inputs):
+        if work.name.startswith("train"):
+            checkpoint = unfinished(work, place / work.name, log)
+            outcome = damages(checkpoint, lambda path=checkpoint: state_digest(load_checkpoint(path)), rounds, seed)
+            yield f"checkpoint, {work.name}", outcome
     rows = np.random.default_rng(0).random((5, 3))
     model = inputs / "model"
     for name in ("model.safetensors", "model.json"):
@@ -365,6 +363,17 @@ def damaged_files(inputs: Path, rounds: int, seed: int, place: Path) -> Iterator
 
     stored()
     yield "store", damages(place / "store.sqlite", stored, rounds, seed)
+
+
+def unfinished(work: Work, folder: Path, log: Path) -> Path:
+    """Return the checkpoint of a training that was killed after a few epochs."""
+    folder.mkdir()
+    pid, lines = start(lambda: work.run(folder), log), folder / "run" / "metrics.jsonl"
+    while not (lines.exists() and lines.read_text().count("\n") >= 3):
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return folder / "run" / "checkpoint.safetensors"
 
 
 def state_digest(value: object) -> str:

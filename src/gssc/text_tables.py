@@ -39,12 +39,12 @@ def ending(path: Path) -> str:
     return inner if suffix == ".gz" and inner in TEXT_ENDINGS else suffix
 
 
-def records_of(path: Path, decimal: str = ".") -> Iterator[tuple[int, list[str]]]:
+def records_of(path: Path, decimal: str = ".", keep_blank: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Yield the :func:`records` of a file, packed or not."""
     packed = path.suffix.lower() == ".gz"
     most = max(UNPACKED_BYTES, UNPACKED_TIMES * path.stat().st_size) if packed else None
     with gzip.open(path) if packed else path.open("rb") as file:
-        yield from records(Lines(file, path, most), ending(path), path, decimal)
+        yield from records(Lines(file, path, most), ending(path), path, decimal, keep_blank=keep_blank)
 
 
 class Lines:
@@ -131,7 +131,12 @@ def find_delimiter(first_line: str, decimal: str = ".") -> str:
 
 
 def records(
-    lines: Iterable[str], kind: str, path: Path, decimal: str = ".", most_blank: int | None = None
+    lines: Iterable[str],
+    kind: str,
+    path: Path,
+    decimal: str = ".",
+    most_blank: int | None = None,
+    keep_blank: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of every line that is not blank, with the number of the line they begin on.
 
@@ -141,6 +146,7 @@ def records(
         path: what to call it in an error.
         decimal: "," reads a cell such as 1,5 as 1.5, in every column; cells are then separated by ; or a tab.
         most_blank: how many blank lines there may be; None is no bound.
+        keep_blank: whether to yield blank lines after the first line, too; an empty one has no cells.
     """
     if decimal not in (".", ","):
         raise GsscError(f"decimal is {decimal!r}: use a point or a comma")
@@ -155,7 +161,7 @@ def records(
     reader, line = csv.reader(chain([first], lines), delimiter=delimiter, strict=True), before + 1
     try:
         for cells in reader:
-            if any(map(str.strip, cells)):
+            if keep_blank or any(map(str.strip, cells)):
                 yield line, [_with_point(cell) for cell in cells] if decimal == "," else cells
             else:
                 blank += 1

@@ -14,6 +14,7 @@ def line(graph: str, method: str, edges: int, seconds: float) -> dict[str, objec
         "edges": edges,
         "feature_bytes": 10**6,
         "items_per_cpu_second": 1000.0,
+        "flops_per_item": 2000.0,
         "epoch_cpu": seconds,
         "prepare_cpu": seconds,
         "peak_rss": 10**8,
@@ -30,7 +31,7 @@ def test_the_report_has_a_row_per_measurement_and_the_growth(tmp_path: Path) -> 
     lines.append({"graph": "csbm-1e7", "method": "gcn", "error": "MemoryError"})
     (tmp_path / "scale.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in lines))
     text = scale.report(tmp_path / "scale.jsonl")
-    assert "| csbm-1e5 | 100,000 | 1 | gssc | 1,000 | 1.0 | 100 | 0 | 0.9000 | 3.0 |" in text
+    assert "| csbm-1e5 | 100,000 | 1 | gssc | 1,000 | 2 | 1.0 | 100 | 0 | 0.9000 | 3.0 |" in text
     assert "MemoryError" in text
     assert "Growth exponent of epoch_cpu in edges: 1.000." in text
 

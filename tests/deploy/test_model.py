@@ -348,6 +348,7 @@ def forge(folder: Path, **changes: object) -> None:
         ({"class_names": [["a"], "b"]}, "'class_names'"),
         ({"class_names": ["a", "\ud800"]}, "is not JSON"),
         ({"feature_names": [1, 2, 3]}, "'feature_names'"),
+        ({"feature_names": ...}, "'feature_names'"),
         ({"temperature": True}, "'temperature'"),
         ({"temperature": 10**400}, "'temperature'"),
         ({"temperature": math.nan}, "it holds NaN"),

@@ -69,3 +69,16 @@ def test_few_labels_decide_nothing():
     jury = jury_of(np.repeat([0, 1], 30), 2)
     assert jury.decide_correction((np.tile([0.5, 0.5], (60, 1)),)).startswith("no: too few")
     assert not jury.corrects
+
+
+def test_many_classes_need_more_labels_to_be_corrected():
+    """Every class is taken for the next one; 15 classes have 240 numbers to fit."""
+    rng = np.random.default_rng(0)
+    verdicts = {}
+    for count in (500, 1500):
+        labels = rng.integers(0, 15, 2 * count)
+        jury = Jury(labels, np.arange(count), np.arange(count, 2 * count), 15)
+        opinion = np.full((2 * count, 15), 0.02)
+        opinion[np.arange(2 * count), (labels + 1) % 15] = 0.72
+        verdicts[count] = jury.decide_correction((opinion,)).split(":")[0]
+    assert verdicts == {500: "no", 1500: "yes"}

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("rdkit")
 
 from gssc.data import load_dataset
+from gssc.data.molecule_tables import read_smiles_table
 from gssc.errors import GsscError
 from gssc.molecules import load_molecules, read_molecules
 from gssc.molecules.featurize import cache_path, featurize
@@ -132,6 +133,28 @@ def test_your_own_table(tmp_path: Path) -> None:
         read_molecules(table, smiles_column="structure")
     with pytest.raises(GsscError, match="cannot be a target"):
         read_molecules(table, smiles_column="structure", targets=["structure"])
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("smiles\nC\n\nO\n\n", ["C", "", "O"]),  # of one column: an empty line is an empty cell, but for the end
+        ('smiles\nC\n""\n', ["C", ""]),
+        ("name,smiles\n,\n\na,C\nb,\n", ["", "C", ""]),
+    ],
+)
+def test_no_row_of_a_table_is_lost(tmp_path: Path, text: str, rows: list[str]) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    assert read_smiles_table(path, targets=[]).smiles == rows
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("smiles,a,a,smiles2\nC,1,0,C\n")
+    assert read_smiles_table(path, targets=[]).smiles == ["C"]
+    with pytest.raises(GsscError, match="2 columns named 'a': rename all but one"):
+        read_smiles_table(path, targets=["a"])
 
 
 def test_node_and_graph_level_sets_are_not_confused() -> None:

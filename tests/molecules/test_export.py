@@ -83,6 +83,13 @@ def test_the_numpy_export_runs_on_its_own(run: Path, tmp_path: Path, capsys: pyt
     assert rows[1]["first"] == ""
     values = [[float(row[name] or "nan") for name in ("first", "second")] for row in rows]
     np.testing.assert_allclose(values, made(2).predict_smiles(TEXTS, "skip"), atol=1e-5)
+    table.write_text("smiles\nCO\n\nC\n\n")  # of one column: the first empty line is an empty cell
+    subprocess.run([*alone, str(table), str(tmp_path / "column.csv")], check=True)
+    assert [line.partition(",")[0] for line in (tmp_path / "column.csv").read_text().splitlines()[1:]] == [
+        "CO",
+        "",
+        "C",
+    ]
 
 
 def test_the_onnx_export_gives_the_same(run: Path) -> None:

@@ -16,6 +16,7 @@ pytest.importorskip("torch_geometric")
 pytest.importorskip("sklearn")
 
 from gssc.errors import GsscError
+from gssc.features import SparseRows
 from gssc.molecules.atom_rows import AtomRows, RowFormat, drop_environments
 from gssc.molecules.batches import collate
 from gssc.molecules.environments import environments
@@ -246,6 +247,36 @@ def test_loss_masks_the_unknown_and_balances_classes() -> None:
     assert GraphObjective(made, balance=False).positive_weight.tolist() == [1, 1]
 
 
+def test_an_epoch_has_all_rare_labels_and_a_draw_of_the_rest(molecules: MoleculeSet) -> None:
+    targets = np.zeros((60, 2))
+    targets[molecules.train[:2], 0] = 1  # two of thirty training molecules
+    targets[:, 1] = np.nan
+    made = molecule_model("gcn").training_class()(molecules.with_(targets=targets), quick("gcn"))
+    every = made.molecules_of_epoch()
+    assert made.objective.positive_weight[0] == 14  # 28 to 2
+    np.testing.assert_array_equal(every, molecules.train)  # 28 is less than 30 for each rare one
+    config = quick("gcn")
+    config.train.common_per_rare = 3
+    made = molecule_model("gcn").training_class()(molecules.with_(targets=targets), config)
+    assert made.objective.positive_weight[0] == pytest.approx(3)
+    drawn = [made.molecules_of_epoch() for _ in range(200)]
+    assert all(set(molecules.train[:2]) <= set(epoch) <= set(molecules.train) for epoch in drawn)
+    assert np.mean([len(epoch) for epoch in drawn]) == pytest.approx(2 + 6, abs=0.7)
+    assert len({tuple(epoch) for epoch in drawn}) > 100
+    assert set(np.concatenate(drawn)) == set(molecules.train)
+
+
+def test_batch_norms_of_prediction_have_the_statistics_of_atoms_as_they_are_predicted(molecules: MoleculeSet) -> None:
+    made = trained("gssc_atoms", molecules)
+    (member,) = made.averaged.model
+    rows = SparseRows(made.rows.matrix[made.rows.of_atom[collate(molecules, molecules.train).atoms]])
+    hidden = member.atoms.first(rows)
+    norm = member.atoms.norms[0].norm
+    torch.testing.assert_close(norm.running_mean, hidden.mean(0), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(norm.running_var, hidden.var(0), rtol=1e-3, atol=1e-4)
+    assert member.atoms.config.dropout == 0.2  # as before
+
+
 def test_average_precision_by_hand() -> None:
     assert average_precision(np.zeros((4, 1)), np.array([[1.0], [0], [0], [0]])) == 0.25
     both = average_precision(np.array([[3.0, 1], [2, 2], [1, 3]]), np.array([[0.0, 1], [1, np.nan], [1, 0]]))
@@ -257,3 +288,8 @@ def test_bad_use_is_refused(molecules: MoleculeSet) -> None:
         molecule_model("gsc")
     with pytest.raises(GsscError, match="no training molecules"):
         molecule_model("gcn").training_class()(molecules.take([0, 1]), quick("gcn"))
+    one = molecules.targets.copy()
+    one[1:] = np.nan
+    single = molecules.with_(targets=one, train=np.arange(9), val=[], test=[])
+    with pytest.raises(GsscError, match="1 training molecules with a known target, 16 per batch: at least two"):
+        molecule_model("gssc").training_class()(single, quick("gssc"))

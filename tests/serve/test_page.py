@@ -214,4 +214,15 @@ def test_molecules_are_read_from_a_csv_predicted_drawn_and_downloaded(
     page.at("smiles").clear()
     page.at("go").click()
     assert wait(lambda: page.text("error")) == "Enter at least one SMILES."
+    for name, text, title in (
+        ("column.csv", "smiles\nCO\n\nC\n\n", "3 molecules, 1 not readable"),
+        ("marks.csv", "name;smiles\na;CO\n;\nb;\n", "3 molecules, 2 not readable"),
+        ("tabs.tsv", "name\tsmiles\n\na, b\tCO\n", "1 molecule"),
+    ):
+        (tmp_path / name).write_text(text)
+        before = page.at("smiles").get_attribute("value")
+        page.at("file").send_keys(str(tmp_path / name))
+        wait(lambda before=before: page.at("smiles").get_attribute("value") != before)
+        page.at("go").click()
+        wait(lambda title=title: page.text("result-title") == title)
     assert page.complaints() == []

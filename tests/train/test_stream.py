@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -173,13 +174,34 @@ def test_the_teacher_knows_more_than_rows_tell(on_disk: Graph) -> None:
     training = StreamedLearner(on_disk, learner_settings())
     training.prepare()
     assert training.teacher is not None
-    assert (training.teacher(GRAPH.test).argmax(axis=1) == GRAPH.labels[GRAPH.test]).mean() > 0.9
+    opinions = training.teacher(GRAPH.test, training.dense_rows(GRAPH.test))
+    assert (opinions.argmax(axis=1) == GRAPH.labels[GRAPH.test]).mean() > 0.9
     assert "regression on" in training.choices["teacher"]
     batch = next(training.epoch_batches(sparsify=False))
     assert batch.soft is not None
     assert batch.soft.shape == (2, len(batch), 3)
     without = StreamedLearner(on_disk, learner_settings(linear=False))
     assert next(without.epoch_batches(sparsify=False)).soft is None
+
+
+@pytest.mark.parametrize("negatives", ["in_batch", "uniform"])
+def test_a_batch_has_the_rows_and_soft_labels_of_its_kept_pairs(on_disk: Graph, negatives: str) -> None:
+    training = StreamedLearner(on_disk, learner_settings())
+    training.batches.negatives = negatives
+    training.prepare()
+    assert training.teacher is not None
+    assert training.trust is not None
+    training.trust.keep = lambda ends, rows, places: np.full(ends.shape[1], 0.5, np.float32)  # type: ignore[method-assign]
+    batch = next(training.epoch_batches(sparsify=True))
+    assert 2 <= len(batch) < training.settings.train.batch_size
+    assert isinstance(batch.rows, torch.Tensor)
+    roles = [batch.source, batch.target, *([] if batch.negative is None else [batch.negative])]
+    assert torch.equal(torch.cat(roles).unique(), torch.arange(len(batch.rows)))  # none is of a dropped pair
+    assert batch.soft is not None
+    for place, nodes, soft in zip((batch.source, batch.target), batch.ends, batch.soft, strict=True):
+        rows = training.dense_rows(nodes)
+        np.testing.assert_array_equal(batch.rows[place].numpy(), rows)
+        np.testing.assert_allclose(soft.numpy(), training.teacher(nodes, rows), rtol=1e-5, atol=1e-7)
 
 
 def test_after_the_pairs_single_rows_are_taught(on_disk: Graph) -> None:
@@ -191,8 +213,8 @@ def test_after_the_pairs_single_rows_are_taught(on_disk: Graph) -> None:
     assert losses[-1] < losses[0]
     assert training.teacher is not None
     nodes = np.arange(on_disk.num_nodes)
-    agree = (training.predict(nodes).numpy().argmax(axis=1) == training.teacher(nodes).argmax(axis=1)).mean()
-    assert agree > 0.8
+    opinions = training.teacher(nodes, training.dense_rows(nodes))
+    assert (training.predict(nodes).numpy().argmax(axis=1) == opinions.argmax(axis=1)).mean() > 0.8
     without = StreamedLearner(on_disk, learner_settings(linear=False, pair_epochs=2))
     assert {record.phase for record in without.epochs()} == {"pairs"}
 
@@ -204,7 +226,7 @@ def test_unseen_rows_are_not_taught(on_disk: Graph, setting: str) -> None:
     asked: list[np.ndarray] = []
     teacher = training.teacher
     assert teacher is not None
-    training.teacher = lambda nodes: (asked.append(nodes), teacher(nodes))[1]  # type: ignore[func-returns-value]
+    training.teacher = lambda nodes, rows: (asked.append(nodes), teacher(nodes, rows))[1]  # type: ignore[func-returns-value]
     assert len(list(training.taught_rows())) == 3
     assert not np.isin(np.concatenate(asked), on_disk.test).any()
 
@@ -230,22 +252,74 @@ def test_what_cannot_be_streamed_is_refused(on_disk: Graph) -> None:
     assert np.isfinite(finished(StreamedTraining(targets, pair_settings())).outcome().val_score)
 
 
-@pytest.mark.parametrize("odd", ["constant features", "one class", "isolated nodes", "no validation", "one edge"])
-def test_odd_graphs_train_to_finite_weights(odd: str) -> None:
-    graph = GRAPH
-    if odd == "constant features":
-        graph = graph.with_(features=np.ones((200, 6)))
-    elif odd == "one class":
-        graph = graph.with_(labels=np.zeros(200, dtype=np.int64))
-    elif odd == "isolated nodes":
-        graph = graph.with_(edges=graph.edges[:, (graph.edges < 50).all(axis=0)])
-    elif odd == "no validation":
-        graph = graph.with_(val=None)
-    else:
-        graph = graph.with_(edges=[[0], [1]])
+def odd_graphs() -> dict[str, Graph]:
+    edges = GRAPH.edges
+    return {
+        "constant features": GRAPH.with_(features=np.ones((200, 6))),
+        "nothing but zeros": GRAPH.with_(features=np.zeros((200, 6))),
+        "one class": GRAPH.with_(labels=np.zeros(200, dtype=np.int64)),
+        "isolated nodes": GRAPH.with_(edges=edges[:, (edges < 50).all(axis=0)]),
+        "no validation": GRAPH.with_(val=None),
+        "one label": GRAPH.with_(train=GRAPH.train[:1]),
+        "one edge": GRAPH.with_(edges=[[0], [1]]),
+        "two nodes": Graph([[1.0, 0.0], [0.0, 1.0]], [[0], [1]], [0, 1], train=[0], test=[1]),
+        "one node to learn from": Graph(
+            np.eye(3), [[0, 1], [1, 2]], [0, 1, 0], train=[0], test=[1, 2], setting="inductive"
+        ),
+    }
+
+
+@pytest.mark.parametrize("odd", list(odd_graphs()))
+def test_odd_graphs_train_to_finite_weights(odd: str, tmp_path: Path) -> None:
+    build_graph(InMemoryStream(odd_graphs()[odd]), tmp_path / "odd.graph")
+    graph = Graph.load(tmp_path / "odd.graph").with_(setting=odd_graphs()[odd].setting)
     training = finished(StreamedLearner(graph, learner_settings()))
     assert all(bool(value.isfinite().all()) for value in weights(training).values())
     assert np.isfinite(training.outcome().scores[:]).all()
+
+
+def test_edges_that_are_all_dropped_leave_the_rows_to_learn_from(on_disk: Graph, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", learner_settings(pair_batches=10), on_disk)
+    training = run.training
+    assert isinstance(training, StreamedLearner)
+    training.prepare()
+    assert training.trust is not None
+    training.trust._keep = lambda measured: np.zeros(len(measured), np.float32)  # type: ignore[method-assign]
+    assert run.train()["edges_kept"] == 0
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["edges_kept"] for record in records if record["phase"] == "pairs"] == [0]
+    assert training.kept().val_score > 0.8
+
+
+def test_a_loss_that_is_not_finite_names_epoch_batch_and_checkpoint(on_disk: Graph, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", learner_settings(), on_disk)
+    training = run.training
+    assert isinstance(training, StreamedLearner)
+    training.prepare()
+    right, asked = training.teacher, []
+    assert right is not None
+
+    def teacher(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        asked.append(len(nodes))
+        return right(nodes, rows) * (np.nan if len(asked) == 3 + 2 * 3 + 2 else 1)  # pairs, two epochs, second batch
+
+    training.teacher = teacher
+    with pytest.raises(GsscError, match=r"diverged in epoch 3, batch 1: .*last good checkpoint is .*before epoch \d"):
+        run.train()
+
+
+@pytest.mark.parametrize(("name", "value"), [("epoch", "x"), ("epoch", -1), ("position_numbers", ["a", 0, 0])])
+def test_a_checkpoint_with_impossible_counters_is_refused(
+    on_disk: Graph, tmp_path: Path, name: str, value: object
+) -> None:
+    run = Run(tmp_path / "run", learner_settings(), on_disk)
+    run._save_checkpoint()
+    run._unlock()
+    state = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
+    state["training"]["counters"][name] = value
+    save_checkpoint(tmp_path / "run" / "checkpoint.safetensors", state)
+    with pytest.raises(GsscError, match=r"cannot resume .*--overwrite"):
+        Run(tmp_path / "run", learner_settings(), on_disk, resume=True)
 
 
 def test_two_classes_and_missing_classes_have_a_teacher() -> None:

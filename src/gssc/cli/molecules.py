@@ -124,9 +124,10 @@ def train_molecules(args: Any) -> None:
             f"validation {epoch.val_score:.4f}{' (best)' if epoch.best and chooses else ''}"
         )
     )
+    val, test = ("unknown" if metrics[part] is None else metrics[part] for part in ("val_score", "test_score"))
     Console(markup=False, highlight=False).print(
-        f"{metrics['dataset']} ({metrics['split']}), {model}: {metrics['metric']} {metrics['val_score']} validation, "
-        f"{metrics['test_score']} test; {metrics['seconds']} s; saved to {folder}",
+        f"{metrics['dataset']} ({metrics['split']}), {model}: {metrics['metric']} {val} validation, {test} test; "
+        f"{metrics['seconds']} s; saved to {folder}",
         soft_wrap=True,
     )
 

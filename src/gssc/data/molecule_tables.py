@@ -43,10 +43,7 @@ def read_smiles_table(
     header, records = open_table(path)
     place = find_column(path, header, smiles_column)
     wanted = [name for index, name in enumerate(header) if index != place] if targets is None else list(targets)
-    for name in wanted:
-        if name not in header:
-            raise GsscError(f"{path} has no column {name!r}: {nearest(name, header)}")
-    if place in (places := [header.index(name) for name in wanted]):
+    if place in (places := [_place(path, header, name) for name in wanted]):
         raise GsscError(f"{path}: column {header[place]!r} holds the SMILES and cannot be a target")
     smiles: list[str] = []
     values: list[list[float]] = []
@@ -62,7 +59,7 @@ def read_smiles_table(
 def open_table(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Return the header of a table and an iterator over its other lines, each with its line number."""
     require_file(path)
-    lines = records_of(path)
+    lines = records_of(path, keep_blank=True)
     first = next(lines, None)
     if first is None:
         raise GsscError(f"{path} is empty: it needs a header line and one line per molecule")
@@ -73,7 +70,15 @@ def open_table(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
 def _same_width(
     path: Path, header: list[str], lines: Iterator[tuple[int, list[str]]]
 ) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table. In a table of one column an empty line is an empty cell, unless nothing follows it."""
+    empty: list[int] = []
     for line, cells in lines:
+        if not cells:
+            empty.append(line)
+            continue
+        if len(header) == 1:
+            yield from ((before, [""]) for before in empty)
+        empty.clear()
         if len(cells) != len(header):
             raise GsscError(f"{path}, line {line}: {len(cells)} cells where the header has {len(header)} columns")
         yield line, cells
@@ -82,13 +87,19 @@ def _same_width(
 def find_column(path: Path, header: list[str], smiles_column: str | None) -> int:
     """Return the position of the SMILES column."""
     if smiles_column is not None:
-        if smiles_column not in header:
-            raise GsscError(f"{path} has no column {smiles_column!r}: {nearest(smiles_column, header)}")
-        return header.index(smiles_column)
-    for index, name in enumerate(header):
+        return _place(path, header, smiles_column)
+    for name in header:
         if name.lower() in SMILES_NAMES:
-            return index
+            return _place(path, header, name)
     raise GsscError(f"{path} has no column named smiles ({', '.join(header[:6])}): name it with --smiles-column")
+
+
+def _place(path: Path, header: list[str], name: str) -> int:
+    if name not in header:
+        raise GsscError(f"{path} has no column {name!r}: {nearest(name, header)}")
+    if header.count(name) > 1:
+        raise GsscError(f"{path} has {header.count(name)} columns named {name!r}: rename all but one")
+    return header.index(name)
 
 
 def _number(cell: str, path: Path, line: int, column: str) -> float:

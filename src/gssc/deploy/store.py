@@ -110,7 +110,8 @@ def _read_description(path: Path) -> dict[str, Any]:
         raise GsscError(f"{path} was changed after it was written (digest differs): copy the model folder again")
     for name, kind in {**_FIELDS, "weights_sha256": str, "widths": list}.items():
         value = description.get(name)
-        if not isinstance(value, kind) or isinstance(value, bool) or not _usable(name, value):
+        unusable = not isinstance(value, kind) or isinstance(value, bool) or not _usable(name, value)
+        if name not in description or unusable:
             raise GsscError(f"{path} lacks a usable {name!r}")
     return description
 

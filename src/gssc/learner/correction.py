@@ -8,10 +8,20 @@ from scipy.special import log_softmax
 
 PENALTY = 5.0  # on the distance from leaving an opinion as it is; in units of labels
 MOST_CLASSES = 50  # the matrix has the square of it
+LABELS_PER_NUMBER = 5  # of the matrix; with fewer, its fit to the judging labels would spoil their judgement
 SPREAD = 1.5  # standard deviation of log-probabilities, as calibrated opinions on citation graphs have it
 LEAST = 1e-7  # probability
 FOLDS = 5
 STEPS = 100
+
+
+def enough_labels(labels: int, classes: int) -> bool:
+    """Return whether a correction may be fitted to this many labels.
+
+    >>> enough_labels(500, 7), enough_labels(500, 15)
+    (True, False)
+    """
+    return 1 < classes <= MOST_CLASSES and labels >= LABELS_PER_NUMBER * classes * (classes + 1)
 
 
 def fit_correction(

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from gssc.calibration import PRIOR_ROWS, fit_temperature
-from gssc.learner.correction import MOST_CLASSES, corrected, fit_correction, gain, on_one_scale
+from gssc.learner.correction import corrected, enough_labels, fit_correction, gain, on_one_scale
 
 ENOUGH = 50  # validation labels that are enough to choose by
 MANY = 200  # labels from which accuracy is a finer measure than the loss of a few
@@ -105,7 +105,7 @@ class Jury:
         It takes many judging labels, and a gain of more than a standard error on labels that the correction was not
         fitted to: then the labels that opinions were formed from mistake classes, or have other shares of them.
         """
-        if len(self.truth) < MANY or not 1 < self.classes <= MOST_CLASSES:
+        if len(self.truth) < MANY or not enough_labels(len(self.truth), self.classes):
             return "no: too few held-out labels for the number of classes"
         usual = np.log(self.judged(self.tempered(views)) + TINY)[np.arange(len(self.truth)), self.truth]
         gained, error = gain(

@@ -44,7 +44,7 @@ ROWS = 1024  # of a batch
 DROPOUT = 0.1  # a student has to follow its teacher closely
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
-Inputs = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to inputs [n, k]
+Inputs = Callable[[np.ndarray, np.ndarray], np.ndarray]  # node numbers [n] and feature rows [n, d] to inputs [n, k]
 
 
 @dataclass
@@ -53,7 +53,7 @@ class LinearTeacher:
 
     Args:
         name: kind of inputs and penalty.
-        inputs: gives the inputs of nodes.
+        inputs: gives the inputs of nodes, from their numbers and scaled feature rows.
         weight: [k, C].
         bias: [C].
         temperature: what logits are divided by.
@@ -69,9 +69,9 @@ class LinearTeacher:
         """Logits of inputs, [n, C]."""
         return (inputs @ self.weight + self.bias) / self.temperature
 
-    def __call__(self, nodes: np.ndarray) -> np.ndarray:
-        """Class probabilities of nodes, [n, C]."""
-        return np.asarray(softmax(self.logits(self.inputs(nodes)), axis=1), dtype=np.float32)
+    def __call__(self, nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Class probabilities of nodes with these scaled feature rows, [n, C]."""
+        return np.asarray(softmax(self.logits(self.inputs(nodes, rows)), axis=1), dtype=np.float32)
 
 
 class StreamedLearner(StreamedTraining):
@@ -135,7 +135,9 @@ class StreamedLearner(StreamedTraining):
             nodes = nodes if self.hidden is None else nodes[~self.hidden[nodes]]
             if len(nodes) > 1:
                 nodes = nodes[self.processes.share(len(nodes))]
-                yield self.table.rows(nodes), torch.from_numpy(self.teacher(nodes))
+                rows = self.table.rows(nodes)
+                assert isinstance(rows, Tensor)
+                yield rows, torch.from_numpy(self.teacher(nodes, rows.cpu().numpy()))
 
     def best_teacher(self) -> LinearTeacher:
         """The regression that held-out labels favour."""
@@ -150,8 +152,9 @@ class StreamedLearner(StreamedTraining):
             graph.labels[nodes], np.arange(len(train)), np.arange(len(train), len(nodes)), graph.num_classes, rng=rng
         )
         found: list[tuple[tuple[float, float], LinearTeacher]] = []
+        rows = self.dense_rows(nodes)
         for name, inputs in self.kinds_of_inputs().items():
-            of_nodes = inputs(nodes)
+            of_nodes = inputs(nodes, rows)
             for penalty in PENALTIES:
                 views = [fitted(of_nodes[view], jury.labels[view], graph.num_classes, penalty) for view in jury.views]
                 teachers = [LinearTeacher(f"{name}, C={penalty:g}", inputs, *view) for view in views]
@@ -169,13 +172,16 @@ class StreamedLearner(StreamedTraining):
         sketches = self.sketches
         assert sketches is not None
 
-        def rows(nodes: np.ndarray) -> np.ndarray:
-            return np.asarray(unit_rows(self.dense_rows(nodes)))
+        def of_rows(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return np.asarray(unit_rows(rows))
 
-        def beside(nodes: np.ndarray) -> np.ndarray:
-            return np.hstack([rows(nodes), sketches.rows(nodes)])
+        def of_sketches(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return sketches.rows(nodes)
 
-        return {"rows": rows, "sketches": sketches.rows, "rows beside sketches": beside}
+        def beside(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return np.hstack([unit_rows(rows), sketches.rows(nodes)])
+
+        return {"rows": of_rows, "sketches": of_sketches, "rows beside sketches": beside}
 
 
 def fitted(inputs: np.ndarray, labels: np.ndarray, classes: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:

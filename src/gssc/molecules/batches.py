@@ -67,3 +67,23 @@ def shuffled(index: np.ndarray, size: int, rng: np.random.Generator) -> Iterator
     for stop in stops:
         yield order[start:stop]
         start = stop
+
+
+def epoch_shares(targets: np.ndarray, common_per_rare: float) -> np.ndarray:
+    """Return the share of epochs that has each training molecule, [M].
+
+    A label is rare if it is the less frequent one of a binary target. Molecules with a rare label are in every epoch.
+    The others are drawn, so that an epoch has at most ``common_per_rare`` of them per molecule with a rare label: among
+    thousands of negatives, thirty positives would otherwise be seen too seldom to be learned in reasonable time.
+
+    Args:
+        targets: binary targets of the training molecules, [M, T]; NaN where unknown.
+        common_per_rare: number of others per molecule with a rare label; 0 for all.
+
+    >>> epoch_shares(np.array([[1, 0], [0, np.nan], [0, 1], [0, 0], [0, 0], [0, 0]]), 1).tolist()
+    [1.0, 0.5, 1.0, 0.5, 0.5, 0.5]
+    """
+    positive, negative = targets == 1, targets == 0
+    rare = np.where(positive.sum(0) <= negative.sum(0), positive, negative).any(1)
+    wanted, others = common_per_rare * rare.sum(), len(rare) - rare.sum()
+    return np.where(rare, 1.0, wanted / others if 0 < wanted < others else 1.0)

@@ -74,7 +74,9 @@ def _with_split(table: SmilesTable, name: str, split: str, seed: int, jobs: int,
     )
     (train, val, test), split_name = split_molecules(split, found.scaffolds, seed)
     if not len(train) or np.isnan(found.targets[train]).all():
-        raise GsscError(f"{name}: split {split_name!r} leaves no molecule with a known target to train on")
+        raise GsscError(
+            f"{name}: split {split_name!r} leaves no molecule with a known target to train on; try --split random"
+        )
     return found.with_(train=train, val=val, test=test, split=split_name)
 
 

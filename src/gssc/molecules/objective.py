@@ -40,9 +40,10 @@ class GraphObjective:
     Args:
         molecules: the set; only the targets of its training molecules are used.
         balance: whether to weight the classes.
+        shares: share of the epochs that has each molecule of the set, [M]; by default all of them.
     """
 
-    def __init__(self, molecules: MoleculeSet, balance: bool = True):
+    def __init__(self, molecules: MoleculeSet, balance: bool = True, shares: np.ndarray | None = None):
         self.task = molecules.task
         self.regression = molecules.is_regression
         seen = molecules.targets[molecules.train].astype(np.float64)
@@ -52,9 +53,11 @@ class GraphObjective:
         self.mean = totals / np.maximum(counts, 1)
         spread = np.sqrt(np.where(known, (seen - self.mean) ** 2, 0).sum(0) / np.maximum(counts, 1))
         self.scale = np.where(spread > 0, spread, 1.0)
-        weight = (
-            np.where(totals > 0, (counts - totals) / np.maximum(totals, 1), 1.0) if balance else np.ones(len(totals))
-        )
+        weight = np.ones(len(totals))
+        if balance:
+            shown = np.ones(len(seen)) if shares is None else shares[molecules.train]
+            positives, negatives = shown @ (seen == 1), shown @ (seen == 0)
+            weight = np.where(positives > 0, negatives / np.maximum(positives, 1), 1.0)
         self.positive_weight = torch.from_numpy(np.clip(weight, 1 / MOST_WEIGHT, MOST_WEIGHT).astype(np.float32))
 
     def wanted(self, targets: np.ndarray) -> Tensor:

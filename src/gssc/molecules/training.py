@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from gssc.errors import GsscError
-from gssc.molecules.batches import MoleculeBatch, collate, shuffled
+from gssc.molecules.batches import MoleculeBatch, collate, epoch_shares, shuffled
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.objective import GraphObjective
 from gssc.settings import check_section
@@ -37,7 +37,8 @@ class Schedule:
     """Training schedule of a graph-level model.
 
     Args:
-        epochs: passes over the training molecules; the learning rate decays to a hundredth over them.
+        epochs: passes over the training molecules, or a part of them (``common_per_rare``); the learning rate decays to
+            a hundredth over them.
         batch_size: molecules per batch.
         lr: learning rate of Adam.
         weight_decay: weight decay of Adam.
@@ -46,6 +47,8 @@ class Schedule:
             score.
         patience: with ``validation``, epochs without a better score before stopping early.
         balance: whether the two classes of a binary target have equal total weight.
+        common_per_rare: an epoch has every training molecule with a rare label and about this many others for each of
+            them, drawn anew per epoch; 0 for all molecules. See :func:`~gssc.molecules.batches.epoch_shares`.
         seed: seed of weights, batches and dropout.
         threads: threads of matrix products.
     """
@@ -58,6 +61,7 @@ class Schedule:
     select: Literal["validation", "last"] = "last"
     patience: int = 10
     balance: bool = True
+    common_per_rare: float = 30.0
     seed: int = 0
     threads: int = 1
 
@@ -125,10 +129,19 @@ class MoleculeTraining(Training):
         self.molecules, self.config, self.schedule = molecules, config, config.train
         self.graph: Any = molecules
         self.task = molecules.task
-        self.objective = GraphObjective(molecules, self.schedule.balance)
-        self.wanted = self.objective.wanted(molecules.targets)
         known = ~np.isnan(molecules.targets[molecules.train]).all(1)
         self.train_index = molecules.train[known]
+        if min(len(self.train_index), self.schedule.batch_size) < 2:
+            raise GsscError(
+                f"{molecules.name}: {len(self.train_index)} training molecules with a known target, "
+                f"{self.schedule.batch_size} per batch: at least two are needed"
+            )
+        self.shares = np.ones(len(molecules))  # of the epochs that have a training molecule
+        if not molecules.is_regression:
+            targets = molecules.targets[self.train_index]
+            self.shares[self.train_index] = epoch_shares(targets, self.schedule.common_per_rare)
+        self.objective = GraphObjective(molecules, self.schedule.balance, self.shares)
+        self.wanted = self.objective.wanted(molecules.targets)
         self.rng = np.random.Generator(np.random.SFC64(self.schedule.seed))
         by_validation = self.schedule.select == "validation" and len(molecules.val) > 0
         self.best = BestEpoch(self.schedule.patience, validation=by_validation)
@@ -159,13 +172,19 @@ class MoleculeTraining(Training):
         """Hook after the pass over the molecules; may add values to the step."""
 
     def steps(self) -> Iterator[Any]:
-        """Yield one step per pass over the training molecules."""
+        """Yield one step per epoch."""
         while self.epoch < self.schedule.epochs and not self.best.patience_is_over():
             for group in self.optimizer.param_groups:
                 group["lr"] = falling(self.epoch / self.schedule.epochs) * self.schedule.lr
             step = MoleculeStep("supervised", {"classification_loss": self.one_pass()})
             self.end_of_pass(step)
             yield step
+
+    def molecules_of_epoch(self) -> np.ndarray:
+        """Return the training molecules of one epoch."""
+        shares = self.shares[self.train_index]
+        drawn = (shares < 1).any()  # otherwise no random number is drawn
+        return self.train_index[self.rng.random(len(shares)) < shares] if drawn else self.train_index
 
     def one_pass(self) -> float:
         """Take one step per batch of training molecules and return the mean loss."""
@@ -174,7 +193,7 @@ class MoleculeTraining(Training):
         self.model.train()
         total, count = 0.0, 0
         try:
-            for index in shuffled(self.train_index, self.schedule.batch_size, self.rng):
+            for index in shuffled(self.molecules_of_epoch(), self.schedule.batch_size, self.rng):
                 loss = self.batch_loss(collate(self.molecules, index))
                 descend(loss, self.optimizer)
                 self.averaged.follow()

@@ -9,7 +9,7 @@ part          in memory (:mod:`gssc.train.bilevel`)  here
 pairs         all, both directions, int64            blocks in random order (:mod:`gssc.train.edge_stream`)
 sparsifier    a keep probability per edge            the evidence of a batch's edges, when the batch is made
 class weight  endpoints of all kept pairs            degrees of labelled nodes
-scored        every node, every epoch                at most 10,000 nodes of each part of the split
+scored        every node, every epoch                at most 10,000 validation, 2,000 training and test nodes
 homophily     over all kept edges                    a ratio summed over the batches of the epoch
 ============  =====================================  ============================================================
 
@@ -45,7 +45,8 @@ from gssc.train.training import Judge, Outcome, Step, Training
 from gssc.trust.streamed import Sketches, StreamedTrust
 
 SPARSIFIERS = ("none", "evidence")  # that can be computed for a batch of edges
-JUDGED = 10_000  # most nodes of each part of the split that an epoch is scored on
+JUDGED = 10_000  # most validation nodes that an epoch is scored on
+SHOWN = 2_000  # most training and test nodes; their scores are for the learning curve only
 TESTED = 200_000  # most test nodes of the final score
 SAMPLED_EDGES = 100_000  # most edges whose trust is reported at the end
 NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows that are predicted together
@@ -53,7 +54,7 @@ NUMBERS_AHEAD = 1 << 22  # of feature rows in batches that are prepared ahead, u
 
 NO_EDGES = np.empty(0, dtype=np.int64)  # of a step: which are kept is not stored
 
-Teacher = Callable[[np.ndarray], np.ndarray]  # node numbers [n] to probabilities [n, C]
+Teacher = Callable[[np.ndarray, np.ndarray], np.ndarray]  # node numbers [n] and rows [n, d] to probabilities [n, C]
 
 
 @dataclass
@@ -123,7 +124,8 @@ class StreamedTraining(PairTraining):
 
     Attributes:
         sketches, trust: of nodes and edges, computed when training starts and again when it is resumed.
-        teacher: returns probabilities for nodes; both ends of every pair are then trained towards them too.
+        teacher: returns probabilities for nodes from their numbers and scaled feature rows; both ends of every pair are
+            then trained towards them too.
         position: position of the next batch.
     """
 
@@ -175,8 +177,8 @@ class StreamedTraining(PairTraining):
         """Draw the nodes that epochs are scored on: a sample of each part of the split."""
         graph, rng = self.graph, np.random.default_rng([self.settings.train.seed, 13])
         parts = [
-            part if len(part) <= JUDGED else np.sort(rng.choice(part, JUDGED, replace=False))
-            for part in (graph.train, graph.val, graph.test)
+            part if len(part) <= most else np.sort(rng.choice(part, most, replace=False))
+            for part, most in ((graph.train, SHOWN), (graph.val, JUDGED), (graph.test, SHOWN))
         ]
         self.judged = np.unique(np.concatenate(parts))
         train, val, test = (np.searchsorted(self.judged, part) for part in parts)
@@ -190,7 +192,7 @@ class StreamedTraining(PairTraining):
 
     @position_numbers.setter
     def position_numbers(self, numbers: list[int]) -> None:
-        self.position = Position(*numbers)
+        self.position = Position(*(int(number) for number in numbers))
 
     # Algorithm 1, streamed --------------------------------------------------------------------------------------
 
@@ -265,9 +267,11 @@ class StreamedTraining(PairTraining):
             kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
             found = _some_pairs(found, kept)
         if self.teacher is not None:
-            nodes, place = np.unique(found.ends, return_inverse=True)
-            soft = torch.from_numpy(self.teacher(nodes)).float().to(self.device)
-            found.soft = soft[torch.from_numpy(place.reshape(found.ends.shape))]
+            rows, place = found.rows, torch.stack([found.source, found.target])
+            assert isinstance(rows, Tensor)
+            nodes = np.zeros(len(rows), dtype=np.int64)  # a row that is no end of a pair is not looked at
+            nodes[place.cpu().numpy()] = found.ends
+            found.soft = torch.from_numpy(self.teacher(nodes, rows.cpu().numpy())).float().to(self.device)[place]
         return found
 
     def sampled_edges(self, seed: int) -> np.ndarray:
@@ -334,9 +338,10 @@ class StreamedTraining(PairTraining):
         test = graph.test if len(graph.test) <= TESTED else np.sort(rng.choice(graph.test, TESTED, replace=False))
         kept.test_score = self.task.score(self.predict(test).numpy(), graph.labels[test])
         trust, total = self.edge_trust()[1], self._edges_total()
+        trusted = round(float((trust > 0.5).mean()) * total) if len(trust) else 0
         self.seconds += time.perf_counter() - started
         scores: Any = RowScores(lambda nodes: self.predict(nodes).numpy(), (graph.num_nodes, self.task.width))
-        return Outcome(kept, scores, self.seconds, self.epoch, round(float((trust > 0.5).mean()) * total), total)
+        return Outcome(kept, scores, self.seconds, self.epoch, trusted, total)
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """Return a sample of at most about 100,000 edges and the keep probability of each."""
@@ -357,13 +362,16 @@ def _fields(batch: EdgeBatch) -> dict[str, Any]:
 
 
 def _some_pairs(batch: StreamedBatch, kept: np.ndarray) -> StreamedBatch:
-    """Return the batch with the pairs at ``kept`` only."""
+    """Return the batch with the pairs at ``kept`` and their rows only."""
     chosen = torch.from_numpy(kept).to(batch.source.device)
+    roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
+    used, places = torch.unique(torch.stack(roles)[:, chosen], return_inverse=True)
+    assert isinstance(batch.rows, Tensor)
     return StreamedBatch(
-        rows=batch.rows,
-        source=batch.source[chosen],
-        target=batch.target[chosen],
-        negative=None if batch.negative is None else batch.negative[chosen],
+        rows=batch.rows.index_select(0, used),
+        source=places[0],
+        target=places[1],
+        negative=None if batch.negative is None else places[2],
         negatives_in_batch=batch.negatives_in_batch,
         labels=batch.labels[:, chosen],
         index=batch.index[kept],

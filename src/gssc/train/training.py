@@ -193,6 +193,8 @@ class Training(ABC):
             part.load_state_dict(copy.deepcopy(state[name]))
         for name in self.counters:
             setattr(self, name, state["counters"][name])
+        if not isinstance(self.epoch, int) or self.epoch < 0:
+            raise ValueError(f"epoch {self.epoch!r}")
         self.best.load_state_dict(state["best"])
         restore_rng(self.rng, state["rng"])
 

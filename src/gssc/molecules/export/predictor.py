@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -120,16 +120,30 @@ def molecules_of(parsed: Iterable[Chem.Mol]) -> Molecules:
     )
 
 
+def cells_of(records: Iterable[list[str]], place: int, width: int) -> Iterator[str]:
+    """Yield one cell per row; in a table of one column an empty line is an empty cell, unless nothing follows it."""
+    empty = 0
+    for cells in records:
+        if not cells:
+            empty += 1
+            continue
+        yield from [""] * (empty if width == 1 else 0)
+        empty = 0
+        yield cells[place] if place < len(cells) else ""
+
+
 def main(source: str, target: str, column: str = "smiles") -> None:
     """Write one line of predictions per line of a CSV file, in blocks; blank for invalid molecules."""
     model = Predictor()
     table, found = Path(source), Path(target)
     with table.open(newline="", encoding="utf-8-sig") as file, found.open("w", newline="", encoding="utf-8") as out:
-        records, writer = csv.DictReader(file), csv.writer(out)
-        if column not in (records.fieldnames or ()):
+        records, writer = csv.reader(file), csv.writer(out)
+        names = next(records, [])
+        if column not in names:
             sys.exit(f"{source} has no column {column!r}: name it as the third argument")
         writer.writerow(["smiles", *model.target_names])
-        while block := [record[column] or "" for record in islice(records, BLOCK)]:
+        cells = cells_of(records, names.index(column), len(names))
+        while block := list(islice(cells, BLOCK)):
             for text, values in zip(block, model.predict(block), strict=True):
                 writer.writerow([text, *("" if np.isnan(value) else str(value) for value in values)])
 

@@ -15,6 +15,7 @@ The keep probability of a bond depends only on its two atom rows, so it is compu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -23,9 +24,10 @@ import torch
 from torch import Tensor, nn
 
 from gssc.features import SparseRows
+from gssc.models.norm_activation import NORM_MOMENTUM
 from gssc.models.str_contrast import STRContrast, STRContrastSettings
 from gssc.molecules.atom_rows import AtomRows, RowFormat, drop_environments
-from gssc.molecules.batches import MoleculeBatch
+from gssc.molecules.batches import MoleculeBatch, collate
 from gssc.molecules.deployed import DeployedMolecules, Layers
 from gssc.molecules.fields import ATOM_WIDTH
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
@@ -37,6 +39,8 @@ from gssc.train.batches import EdgeBatch
 from gssc.train.checkpoint import State
 from gssc.train.losses import homophily_ratio, pair_smoothness
 from gssc.train.optimize import descend
+
+MOLECULES_FOR_NORMS = 2048
 
 
 @dataclass
@@ -99,7 +103,7 @@ class Readout(nn.Module):
         self.linear = settings.readout == "linear"
         width = inputs if self.linear else settings.hidden
         if not self.linear:
-            self.norm = nn.BatchNorm1d(inputs)
+            self.norm = nn.BatchNorm1d(inputs, momentum=NORM_MOMENTUM)
             self.hidden = nn.Linear(inputs, width)
             self.dropout = nn.Dropout(settings.dropout)
         self.last = nn.Linear(width, outputs)
@@ -215,8 +219,6 @@ class GSSCTraining(MoleculeTraining):
     def batch_loss(self, batch: MoleculeBatch) -> Tensor:
         wanted = self.wanted[torch.from_numpy(batch.index)]
         members = self.member_logits(self.model, batch)
-        if self.objective.regression:  # the error of one alone may be too large to average
-            members = members.mean(0, keepdim=True)
         loss = torch.stack([self.objective.loss(logits, wanted) for logits in members]).sum()
         if self.config.smoothness_weight > 0 and (pairs := self.drawn_pairs(batch)) is not None:
             loss = loss + self.config.smoothness_weight * self.smoothness(pairs)
@@ -252,6 +254,27 @@ class GSSCTraining(MoleculeTraining):
         return total
 
     @torch.no_grad()
+    def settle_norms(self) -> None:
+        """Set the statistics of the averaged model's batch norms to those of training molecules as they are predicted.
+
+        The running ones are of atoms with dropout and hidden environments, and of the ends of bonds, where an atom with
+        three bonds counts three times. The bias adds up in a sum over atoms.
+        """
+        model = cast(Committee, self.averaged.model)
+        count = min(len(self.train_index), MOLECULES_FOR_NORMS)
+        batch = collate(self.molecules, self.rng.choice(self.train_index, count, replace=False))
+        before = {name: value.clone() for name, value in model.named_buffers() if "running" in name}
+        was_training = model.training
+        model.train()
+        with without_dropout(model):
+            place = torch.arange(len(batch.atoms))
+            model.logits(SparseRows(self.rows.matrix[self.rows.of_atom[batch.atoms]]), place, batch)
+        model.train(was_training)
+        for name, value in model.named_buffers():
+            if name in before:  # undo the running average: what is left is the statistic of the batch
+                value.copy_(before[name] + (value - before[name]) / NORM_MOMENTUM)
+
+    @torch.no_grad()
     def agreement(self) -> Tensor:
         """Return the share of members that give both rows of a pair the same pseudo-label, [row pairs].
 
@@ -267,6 +290,7 @@ class GSSCTraining(MoleculeTraining):
 
     def end_of_pass(self, step: MoleculeStep) -> None:
         """Take one step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
+        self.settle_norms()
         agree = self.agreement()[self.train_pairs]
         step.phase = "warm-up"
         kept = torch.ones(len(self.train_pairs))
@@ -304,6 +328,24 @@ class GSSCTraining(MoleculeTraining):
         """Return the parts that have a state."""
         own = {"sparsifier": self.sparsifier, "sparsifier_optimizer": self.sparsifier_optimizer, "keep": self.keep}
         return {**super().components(), **own}
+
+
+@contextmanager
+def without_dropout(model: Committee) -> Iterator[None]:
+    """Switch off the dropout of every member for a while."""
+    rates = [member.atoms.config.dropout for member in model]
+    dropouts = [layer for layer in model.modules() if isinstance(layer, nn.Dropout)]
+    for member in model:
+        member.atoms.config.dropout = 0.0
+    for layer in dropouts:
+        layer.eval()
+    try:
+        yield
+    finally:
+        for member, rate in zip(model, rates, strict=True):
+            member.atoms.config.dropout = rate
+        for layer in dropouts:
+            layer.train()
 
 
 class KeepProbability:
