@@ -198,12 +198,13 @@ def test_the_settings_of_every_model_are_explained_and_checked(model: str) -> No
     _, parser = parser_of("train", ["bbbp", "--model.name", model])
     assert not re.search(r"Literal|Optional|`|\btype: |:\w+:|\(required\)|\bnull\b", parser.format_help())
     settings = molecule_model(model).settings()
-    for option in fields(settings):
-        number = getattr(settings, option.name)
-        if isinstance(number, int | float) and not isinstance(number, bool):
-            assert bounds_of(type(settings), option.name) != Bounds()
-            with pytest.raises(GsscError, match=rf"settings\.{option.name} is -1; it must be"):
-                check_section("settings", type(settings), replace(settings, **{option.name: -1}))
+    for place, section in (("settings", settings), ("settings.train", settings.train)):
+        for option in fields(section):
+            number = getattr(section, option.name)
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                assert bounds_of(type(section), option.name) != Bounds()
+                with pytest.raises(GsscError, match=rf"{place}\.{option.name} is -1; it must be"):
+                    check_section(place, type(section), replace(section, **{option.name: -1}))
 
 
 def test_a_run_of_another_version_is_refused_with_what_to_do(
