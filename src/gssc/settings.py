@@ -17,7 +17,7 @@ import inspect
 import math
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -119,6 +119,9 @@ def check_section(name: str, section: Any, given: Any) -> None:
 
 
 def _check(place: str, section: Any, name: str, value: Any) -> None:
+    if is_dataclass(value):  # a section within a section
+        check_section(place, type(value), value)
+        return
     choices, types = choices_of(section, name), _types(section, name)
     if not any(_is_of(kind, value) for kind in types):
         if not choices:

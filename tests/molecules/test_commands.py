@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +13,14 @@ import pytest
 
 pytest.importorskip("rdkit")
 
-from gssc.cli.main import main
+from gssc.cli.main import main, parser_of
 from gssc.errors import GsscError
 from gssc.molecules import read_molecules
 from gssc.molecules.deployed import DeployedMolecules
 from gssc.molecules.predict import predict_table
-from gssc.molecules.registry import molecule_model
+from gssc.molecules.registry import MODELS, molecule_model
 from gssc.molecules.run import MoleculeRun
+from gssc.settings import Bounds, bounds_of, check_section
 
 TINY = ["--settings.train.epochs", "2", "--settings.hidden", "16", "--settings.embedding", "8"]
 
@@ -188,3 +191,30 @@ def test_a_damaged_model_is_refused(table: Path, tmp_path: Path) -> None:
     (run / "model.safetensors").write_bytes(bytes(weights))
     with pytest.raises(GsscError, match="damaged"):
         DeployedMolecules.load(run)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_settings_of_every_model_are_explained_and_checked(model: str) -> None:
+    _, parser = parser_of("train", ["bbbp", "--model.name", model])
+    assert not re.search(r"Literal|Optional|`|\btype: |:\w+:|\(required\)|\bnull\b", parser.format_help())
+    settings = molecule_model(model).settings()
+    for place, section in (("settings", settings), ("settings.train", settings.train)):
+        for option in fields(section):
+            number = getattr(section, option.name)
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                assert bounds_of(type(section), option.name) != Bounds()
+                with pytest.raises(GsscError, match=rf"{place}\.{option.name} is -1; it must be"):
+                    check_section(place, type(section), replace(section, **{option.name: -1}))
+
+
+def test_a_run_of_another_version_is_refused_with_what_to_do(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert train(table, run, "--targets", "active", *TINY) == 0
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("  hidden:", "  wideness:"))
+    assert main(["train", "--out", str(run), "--resume"]) == 2
+    wrong = " ".join(capsys.readouterr().err.split())
+    assert "does not fit this version of gssc (unknown setting settings.wideness" in wrong
+    assert "train again with --overwrite" in wrong

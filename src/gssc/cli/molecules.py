@@ -12,6 +12,7 @@ from gssc.data.registry import DATASETS
 from gssc.errors import GsscError
 from gssc.files import read_json
 from gssc.molecules.registry import MODELS, molecule_model
+from gssc.settings import parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.molecules.molecule_set import MoleculeSet
@@ -56,8 +57,6 @@ def add_train_arguments(parser: Any, model: str) -> None:
 
 def _noted(folder: Path) -> dict[str, Any]:
     """Return the config.yaml of a run on molecules; empty if it is not one."""
-    from gssc.settings import read_settings
-
     if not (folder / "config.yaml").exists():
         return {}
     found = read_settings(folder / "config.yaml")
@@ -86,7 +85,15 @@ def train_molecules(args: Any) -> None:
     noted = dict(before.get("molecules", {}))
     model = noted.pop("model", None) or model_name(args)
     molecules = molecules_of(data, args.get("data_root"), args.get("jobs"))
-    settings = settings_of(model, noted, args)
+    try:
+        settings = settings_of(model, noted, args)
+    except GsscError as error:
+        if not before:
+            raise
+        raise GsscError(
+            f"{folder / 'config.yaml'} does not fit this version of gssc ({error}): correct that line of the file, or "
+            "train again with --overwrite"
+        ) from None
     run = MoleculeRun(
         folder,
         molecules,
@@ -169,11 +176,9 @@ def settings_of(model: str, noted: dict[str, Any], args: Any) -> Any:
     typed = args["settings"].as_dict() if args.get("settings") is not None else {}
     made = molecule_model(model).settings()
     for layer in (noted, typed):
-        for name, value in layer.items():
-            if name == "train":
-                made.train = replace(made.train, **value)
-            else:
-                setattr(made, name, value)
+        train = parse_section("settings.train", made.train, layer.get("train", {}))
+        own = {name: value for name, value in layer.items() if name != "train"}
+        made = replace(parse_section("settings", made, own), train=train)
     if args.get("seed") is not None:
         made.train.seed = args["seed"]
     return made

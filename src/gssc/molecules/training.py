@@ -20,6 +20,7 @@ from gssc.errors import GsscError
 from gssc.molecules.batches import MoleculeBatch, collate, epoch_shares, shuffled
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.objective import GraphObjective
+from gssc.settings import check_section, setting
 from gssc.train.checkpoint import State
 from gssc.train.optimize import AveragedModel, descend, falling
 from gssc.train.selection import BestEpoch, Epoch
@@ -47,22 +48,22 @@ class Schedule:
         patience: with ``validation``, epochs without a better score before stopping early.
         balance: whether the two classes of a binary target have equal total weight.
         common_per_rare: an epoch has every training molecule with a rare label and about this many others for each of
-            them, drawn anew per epoch; 0 for all molecules. See :func:`~gssc.molecules.batches.epoch_shares`.
+            them, drawn anew per epoch; 0 for all molecules.
         seed: seed of weights, batches and dropout.
         threads: threads of matrix products.
     """
 
-    epochs: int = 25
-    batch_size: int = 64
-    lr: float = 1e-3
-    weight_decay: float = 1e-5
-    average: float = 0.99
+    epochs: int = setting(25, low=0)
+    batch_size: int = setting(64, low=1)
+    lr: float = setting(1e-3, low=0)
+    weight_decay: float = setting(1e-5, low=0)
+    average: float = setting(0.99, low=0, high=0.99999)
     select: Literal["validation", "last"] = "last"
-    patience: int = 10
+    patience: int = setting(10, low=1)
     balance: bool = True
-    common_per_rare: float = 30.0
-    seed: int = 0
-    threads: int = 1
+    common_per_rare: float = setting(30.0, low=0)
+    seed: int = setting(0, low=0, high=2**63 - 1)
+    threads: int = setting(1, low=1, high=1024)
 
 
 @dataclass
@@ -122,6 +123,7 @@ class MoleculeTraining(Training):
     config: Any
 
     def __init__(self, molecules: MoleculeSet, config: Any):
+        check_section("settings", type(config), config)
         if not len(molecules.train):
             raise GsscError(f"{molecules.name} has no training molecules: choose another split")
         self.molecules, self.config, self.schedule = molecules, config, config.train

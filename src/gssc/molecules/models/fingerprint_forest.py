@@ -15,6 +15,7 @@ from gssc.extras import require
 from gssc.molecules.batches import MoleculeBatch
 from gssc.molecules.fingerprints import morgan_counts
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
+from gssc.settings import setting
 
 MARGIN = 1e-3  # forests predict shares of trees; keeps the logits of 0 and 1 finite
 
@@ -24,14 +25,15 @@ class Settings:
     """Settings of fingerprints and forest.
 
     Args:
-        radius, columns: of the fingerprints.
+        radius: radius of the Morgan fingerprints, in bonds.
+        columns: number of hashed columns of the fingerprints.
         trees: number of trees per target.
-        train: only its seed and threads are used; an epoch is the forest of one target.
+        train: The schedule, of which only seed and threads are used; an epoch is the forest of one target.
     """
 
-    radius: int = 2
-    columns: int = 2048
-    trees: int = 200
+    radius: int = setting(2, low=0, high=10)
+    columns: int = setting(2048, low=1, high=2**20)
+    trees: int = setting(200, low=1)
     train: Schedule = field(default_factory=lambda: Schedule(average=0.0))
 
 

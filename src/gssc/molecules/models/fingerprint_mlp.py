@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gssc.molecules.batches import MoleculeBatch
 from gssc.molecules.fingerprints import morgan_counts
 from gssc.molecules.training import MoleculeTraining, Schedule
+from gssc.settings import setting
 
 
 @dataclass
@@ -19,16 +20,17 @@ class Settings:
     """Settings of fingerprints, network and schedule.
 
     Args:
-        radius, columns: of the fingerprints.
+        radius: radius of the Morgan fingerprints, in bonds.
+        columns: number of hashed columns of the fingerprints.
         hidden: width of the two hidden layers.
         dropout: share of hidden units dropped in training.
-        train: see :class:`gssc.molecules.training.Schedule`.
+        train: The schedule.
     """
 
-    radius: int = 2
-    columns: int = 2048
-    hidden: int = 256
-    dropout: float = 0.5
+    radius: int = setting(2, low=0, high=10)
+    columns: int = setting(2048, low=1, high=2**20)
+    hidden: int = setting(256, low=1, high=2**20)
+    dropout: float = setting(0.5, low=0, high=0.99)
     train: Schedule = field(default_factory=lambda: Schedule(epochs=30, weight_decay=1e-4, select="validation"))
 
 

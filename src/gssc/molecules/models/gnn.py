@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from gssc.molecules.batches import MoleculeBatch
 from gssc.molecules.models.encoder import GraphEncoder, GraphTensors
 from gssc.molecules.training import MoleculeTraining, Schedule
+from gssc.settings import setting
 
 
 @dataclass
@@ -17,13 +18,15 @@ class Settings:
     """Settings of a graph neural network and its schedule.
 
     Args:
-        width, layers, dropout: of the encoder.
-        train: see :class:`gssc.molecules.training.Schedule`.
+        width: width of every layer of the encoder.
+        layers: number of layers of the encoder.
+        dropout: share of hidden units dropped in training.
+        train: The schedule.
     """
 
-    width: int = 128
-    layers: int = 3
-    dropout: float = 0.2
+    width: int = setting(128, low=1, high=2**20)
+    layers: int = setting(3, low=1, high=1000)
+    dropout: float = setting(0.2, low=0, high=0.99)
     train: Schedule = field(default_factory=Schedule)
 
 

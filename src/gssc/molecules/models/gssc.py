@@ -31,6 +31,7 @@ from gssc.molecules.batches import MoleculeBatch, collate
 from gssc.molecules.deployed import DeployedMolecules, Layers
 from gssc.molecules.fields import ATOM_WIDTH
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
+from gssc.settings import setting
 from gssc.sparsify.relaxed import sample_edges
 from gssc.sparsify.str_sparse import STRSparse, STRSparseSettings
 from gssc.tasks import Classes
@@ -47,46 +48,50 @@ class Settings:
     """Settings of GSSC at graph level.
 
     Args:
-        hidden, layers, dropout: of the MLP on atoms, see :class:`gssc.models.str_contrast.STRContrastSettings`.
+        hidden: width of every hidden layer of the MLP on atoms.
+        layers: number of its hidden layers.
+        dropout: share of its hidden units dropped in training.
         embedding: width of the atom embedding of head f; the molecule's embedding is the mean over its atoms.
-        readout: ``linear`` (text) or ``mlp``, see :class:`Readout`.
+        readout: ``linear`` (text) or ``mlp``, a hidden layer before it.
         use_size: whether the readout gets the logarithm of the number of atoms, which a mean loses.
         pooling: ``mean`` of the atoms' embeddings (text), or ``mean_and_sum``, which also depends on their number.
         members: number of separate networks trained on the same batches; the prediction is the mean of their logits.
         atoms_alone: number of members that get the fields of single atoms only, as in the text.
         radius: the other members also get hashed circular environments of the atoms up to this radius; 0 for none.
         columns: hashed columns per radius.
-        environment_dropout: share of an atom's environments hidden when binary targets are learned, see
-            :func:`~gssc.molecules.atom_rows.drop_environments`; none are hidden when measured targets are.
+        environment_dropout: share of an atom's environments hidden when binary targets are learned; none are hidden
+            when measured targets are.
         smoothness_weight: weight of L_smooth relative to L_graph.
         negative_weight: weight of the negative term within L_smooth.
         pairs: bonds per batch in L_smooth, redrawn each time.
         sparsify: whether to learn which bonds to train on; off keeps every bond (the ablation).
         warmup: epochs on all bonds before the sparsifier begins.
-        alpha, temperature, sparsifier_lr: of STR-Sparse (Eq. 5 and 6).
-        train: see :class:`gssc.molecules.training.Schedule`.
+        alpha: share of the observed bond in M = (1 - alpha) lambda + alpha A (Eq. 5).
+        temperature: temperature tau of the relaxed sample (Eq. 6).
+        sparsifier_lr: learning rate of the sparsifier.
+        train: The schedule.
     """
 
-    hidden: int = 128
-    layers: int = 2
-    dropout: float = 0.2
-    embedding: int = 64
+    hidden: int = setting(128, low=1, high=2**20)
+    layers: int = setting(2, low=1, high=1000)
+    dropout: float = setting(0.2, low=0, high=0.99)
+    embedding: int = setting(64, low=1, high=2**20)
     readout: Literal["linear", "mlp"] = "mlp"
     use_size: bool = True
     pooling: Literal["mean", "mean_and_sum"] = "mean_and_sum"
-    members: int = 2
-    atoms_alone: int = 1
-    radius: int = 2
-    columns: int = 1024
-    environment_dropout: float = 0.7
-    smoothness_weight: float = 0.1
-    negative_weight: float = 1.0
-    pairs: int = 64
+    members: int = setting(2, low=1, high=100)
+    atoms_alone: int = setting(1, low=0, high=100)
+    radius: int = setting(2, low=0, high=10)
+    columns: int = setting(1024, low=1, high=2**20)
+    environment_dropout: float = setting(0.7, low=0, high=0.99)
+    smoothness_weight: float = setting(0.1, low=0)
+    negative_weight: float = setting(1.0, low=0)
+    pairs: int = setting(64, low=1)
     sparsify: bool = True
-    warmup: int = 5
-    alpha: float = 0.3
-    temperature: float = 0.5
-    sparsifier_lr: float = 0.01
+    warmup: int = setting(5, low=0)
+    alpha: float = setting(0.3, low=0, high=1)
+    temperature: float = setting(0.5, low=1e-6)
+    sparsifier_lr: float = setting(0.01, low=0)
     train: Schedule = field(default_factory=Schedule)
 
 

@@ -20,6 +20,7 @@ from gssc.molecules.models.gssc import Settings as GSSCSettings
 from gssc.molecules.molecule_set import MoleculeSet, concatenate
 from gssc.molecules.objective import GraphObjective
 from gssc.molecules.pretrain.pool import pretraining_pool
+from gssc.settings import setting
 from gssc.train.training import Outcome
 
 
@@ -35,11 +36,11 @@ class Settings(GSSCSettings):
         pool_size: maximum number of such molecules.
     """
 
-    teacher_weight: float = 0.5
-    trees: int = 200
-    fingerprint_columns: int = 2048
+    teacher_weight: float = setting(0.5, low=0, high=1)
+    trees: int = setting(200, low=1)
+    fingerprint_columns: int = setting(2048, low=1, high=2**20)
     pool: str = "bbbp,tox21,muv,hiv"
-    pool_size: int = 2000
+    pool_size: int = setting(2000, low=0)
 
 
 class TaughtGSSCTraining(GSSCTraining):

@@ -24,6 +24,7 @@ from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.pretrain.pool import pretraining_pool
 from gssc.molecules.pretrain.pretext import Pretext
 from gssc.molecules.training import Schedule
+from gssc.settings import setting
 from gssc.train.checkpoint import load_checkpoint, restore_rng, rng_state, save_checkpoint
 from gssc.train.optimize import descend
 
@@ -35,23 +36,25 @@ class PretrainSettings:
     """Settings of pre-training, sized for two cores, and the schedule of fine-tuning.
 
     Args:
-        width, layers, dropout: of the GCN.
+        width: width of every layer of the GCN.
+        layers: number of its layers.
+        dropout: share of its hidden units dropped in training.
         pool: sets whose molecules are used in addition to the target's own, separated by commas.
         pool_size: maximum number of molecules.
         pretrain_epochs: passes over them.
         pretrain_lr: learning rate of Adam.
         pretrain_batch: molecules per batch.
-        train: of fine-tuning, see :class:`gssc.molecules.training.Schedule`.
+        train: The schedule of fine-tuning.
     """
 
-    width: int = 128
-    layers: int = 3
-    dropout: float = 0.2
+    width: int = setting(128, low=1, high=2**20)
+    layers: int = setting(3, low=1, high=1000)
+    dropout: float = setting(0.2, low=0, high=0.99)
     pool: str = "bbbp,tox21,muv,hiv"
-    pool_size: int = 6000
-    pretrain_epochs: int = 3
-    pretrain_lr: float = 1e-3
-    pretrain_batch: int = 128
+    pool_size: int = setting(6000, low=0)
+    pretrain_epochs: int = setting(3, low=0)
+    pretrain_lr: float = setting(1e-3, low=0)
+    pretrain_batch: int = setting(128, low=1)
     train: Schedule = field(default_factory=Schedule)
 
     def of_pretraining(self) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -17,10 +15,7 @@ from gssc.molecules.pretrain.finetune import PretrainedTraining, PretrainSetting
 from gssc.molecules.pretrain.pretext import Pretext
 from gssc.molecules.smiles import parse
 
-
-@dataclass
-class Settings(PretrainSettings):
-    """The shared settings."""
+Settings = PretrainSettings
 
 
 class GMotif(Pretext):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from torch import Tensor
 
@@ -14,10 +12,7 @@ from gssc.molecules.pretrain.finetune import PretrainedTraining, PretrainSetting
 from gssc.molecules.pretrain.pretext import Pretext, matching_loss, projection
 from gssc.molecules.pretrain.views import random_view
 
-
-@dataclass
-class Settings(PretrainSettings):
-    """The shared settings."""
+Settings = PretrainSettings
 
 
 class GraphCL(Pretext):

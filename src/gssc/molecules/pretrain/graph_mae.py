@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -21,9 +19,7 @@ HIDDEN_SHARE = 0.25
 GAMMA = 2.0  # power of the scaled cosine error
 
 
-@dataclass
-class Settings(PretrainSettings):
-    """The shared settings."""
+Settings = PretrainSettings
 
 
 class GraphMAE(Pretext):

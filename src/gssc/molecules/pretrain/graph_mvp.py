@@ -6,8 +6,6 @@ through Gaussian filters, as in SchNet, in one small layer; it is discarded afte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -28,9 +26,7 @@ LONGEST = 10.0  # Angstrom
 MOST_ATOMS = 60
 
 
-@dataclass
-class Settings(PretrainSettings):
-    """The shared settings."""
+Settings = PretrainSettings
 
 
 class GraphMVP(Pretext):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,9 +17,7 @@ from gssc.molecules.pretrain.pretext import Pretext, matching_loss, projection
 NOISE = 0.1  # of the perturbation, in standard deviations of each weight tensor
 
 
-@dataclass
-class Settings(PretrainSettings):
-    """The shared settings."""
+Settings = PretrainSettings
 
 
 class SimGRACE(Pretext):
