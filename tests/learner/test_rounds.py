@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn.ensemble
 
 from gssc.data import load_dataset
+from gssc.learner import trees
 from gssc.learner.faculty import Faculty
 from gssc.learner.jury import Jury
-from gssc.learner.learner import LearnerTraining, known_labels
+from gssc.learner.learner import LearnerTraining, known_labels, some_of
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import MORE_STEPS, Rounds
 from gssc.learner.settings import Config
 from gssc.learner.student import CLOSE, labels_only_mlp
+from gssc.learner.trees import FEWEST_TREES, TREES, kernel_teachers, tree_teachers
 
 
 def learner(steps: int, signal: float, setting: str = "transductive") -> LearnerTraining:
@@ -101,6 +104,47 @@ def test_boosted_trees_are_left_out_where_forests_are_far_behind(score: float, a
         pass
     assert any(name.startswith("boosted trees") for name in faculty.fitted) is asked
     assert any(name.startswith("forest") for name in faculty.fitted)
+
+
+def test_the_work_of_trees_is_bounded() -> None:
+    few, many = tree_teachers(5, 500, 10_000, seed=0), tree_teachers(40, 20_000, 170_000, seed=0)
+    assert "boosted trees" in few
+    assert "boosted trees" not in many
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(60, 3)).astype(np.float32), np.arange(60) % 3
+    grown = []
+    with pytest.MonkeyPatch.context() as patch:
+        forest = sklearn.ensemble.RandomForestClassifier
+        patch.setattr(sklearn.ensemble, "RandomForestClassifier", lambda n, **kw: grown.append(n) or forest(n, **kw))
+        for teachers in (tree_teachers(3, 60, 60, seed=0), tree_teachers(40, 20_000, 60, seed=0)):
+            opinion = teachers["forest"](rows, np.arange(60), labels, None)
+            assert np.allclose(opinion.sum(axis=1), 1)
+    assert grown == [TREES, FEWEST_TREES]
+
+
+def test_kernels_are_fitted_to_a_sample_of_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gssc.learner.trees.KERNEL_LABELS", 50)
+    seen = []
+    whole = trees.logistic_regression
+    monkeypatch.setattr(
+        trees, "logistic_regression", lambda x, train, *rest: seen.append(len(train)) or whole(x, train, *rest)
+    )
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 2)).astype(np.float32)
+    labels = (rows[:, 0] > 0).astype(np.int64)
+    fit = kernel_teachers(2, seed=0)["kernel regression, C=10, scale 1"]
+    opinion = fit(rows, np.arange(150), labels[:150], np.ones(150))
+    assert seen == [50]
+    assert (opinion.argmax(axis=1) == labels)[150:].mean() > 0.8
+
+
+def test_many_validation_labels_are_sampled() -> None:
+    nodes = np.arange(0, 3000, 3)
+    assert some_of(nodes, 1000, seed=0) is nodes
+    chosen = some_of(nodes, 100, seed=0)
+    assert len(np.unique(chosen)) == 100
+    assert np.isin(chosen, nodes).all()
+    assert (some_of(nodes, 100, seed=0) == chosen).all()
 
 
 def test_with_many_labels_an_mlp_on_rows_is_a_teacher() -> None:

@@ -130,14 +130,15 @@ class Faculty:
         Args:
             scaled: rows as students see them.
         """
-        graph, labels = self.graph, len(self.graph.train)
+        graph, labels = self.graph, min(len(self.graph.train), MOST_LABELS)
+        views = len(self.jury.views)
         columns = row_columns(graph.features, self.short)
         inputs = {"rows": columns}
         if graph.num_edges and not self.jury.cross_validates:  # otherwise every tree would be grown once per fold
             inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
         for name, table in inputs.items():
             grown: list[float] = []
-            for kind, fit in tree_teachers(graph.num_classes, labels, self.seed, len(self.jury.views)).items():
+            for kind, fit in tree_teachers(graph.num_classes, labels, graph.num_nodes, self.seed, views).items():
                 if grown and self._far_behind(max(grown)):
                     continue  # the others would not catch up, and boosted trees take longest
                 self.ask(f"{kind} on {name}", fit, table)

@@ -33,6 +33,7 @@ from gssc.trust.edges import edge_trust, everything_kept, weighed
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
 VISITS_PER_EDGE = 8  # that a student may pay to rows: about the work of 200 epochs of a GCN
 VISITS = 4_000_000  # that a student may pay to rows on any graph: less than a minute
+MOST_JUDGING = 10_000  # validation labels that rank opinions and students
 HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
@@ -85,7 +86,7 @@ class LearnerTraining(Training):
         self.jury = Jury(
             known_labels(seen),
             seen.train,
-            seen.val,
+            some_of(seen.val, MOST_JUDGING, seed),
             seen.num_classes,
             class_weight,
             None if node_weight is None else node_weight[self.seen_nodes],
@@ -410,6 +411,13 @@ class LearnerTraining(Training):
         if self.kept_student is None:
             raise GsscError("nothing was trained yet: run the training to its end first")
         return self.kept_student
+
+
+def some_of(nodes: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """Return nodes, or a sorted sample if they are more than the most."""
+    if len(nodes) <= most:
+        return nodes
+    return np.sort(np.random.default_rng([seed, 5]).choice(nodes, most, replace=False))
 
 
 def known_labels(graph: Graph) -> np.ndarray:

@@ -15,8 +15,12 @@ from gssc.learner.spreading import walk_matrix
 DIRECTIONS = 64  # singular vectors of the adjacency and of the features
 TREES = 200
 LABELS_FOR_ALL_TREES = 2000  # with more training labels there are fewer trees
+FEWEST_TREES = 10
+TREE_WORK = 2_500_000  # trees times labels times classes, beyond which there are fewer trees
 LABELS_FOR_BOOSTING = 100
+BOOSTING_WORK = 1_000_000  # rows times classes, beyond which no trees are boosted
 KERNEL_POINTS = 300
+KERNEL_LABELS = 5000  # that kernel regressions are fitted to
 NARROW = 256  # columns of dense features that are taken as they are
 
 
@@ -45,25 +49,27 @@ def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarr
     return np.column_stack([positions, rows, mean, np.log1p(degree), filled]).astype(np.float32)
 
 
-def tree_teachers(classes: int, labels: int, seed: int, views: int = 1) -> dict[str, Fit]:
-    """Forests, and boosted trees where there are labels enough, by name.
+def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 1) -> dict[str, Fit]:
+    """Forests, and boosted trees where there are labels enough and not too many rows and classes, by name.
 
     Args:
         classes: number of classes.
         labels: number of training labels.
+        rows: number of rows that predictions are made for.
         seed: of the trees.
         views: how often each forest is grown; with several, each has a quarter of the trees.
     """
     ensemble = require("sklearn.ensemble", extra="data")
     trees = TREES if labels <= LABELS_FOR_ALL_TREES else max(50, TREES * LABELS_FOR_ALL_TREES // labels)
-    trees = trees if views == 1 else trees // 4
+    trees = min(trees, max(FEWEST_TREES, TREE_WORK // (labels * classes)))
+    trees = trees if views == 1 else max(1, trees // 4)
     found = {
         "forest": _fit(lambda: ensemble.RandomForestClassifier(trees, min_samples_leaf=2, random_state=seed), classes),
         "extra trees": _fit(
             lambda: ensemble.ExtraTreesClassifier(trees, min_samples_leaf=2, random_state=seed), classes
         ),
     }
-    if labels >= LABELS_FOR_BOOSTING:
+    if labels >= LABELS_FOR_BOOSTING and rows * classes <= BOOSTING_WORK:
         found["boosted trees"] = _fit(
             lambda: ensemble.HistGradientBoostingClassifier(
                 max_iter=100, learning_rate=0.08, max_leaf_nodes=15, early_stopping=False, random_state=seed
@@ -79,6 +85,9 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
 
     def fit_with(penalty: float, scale: float) -> Fit:
         def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+            if len(train) > KERNEL_LABELS:
+                some = np.random.default_rng(seed).choice(len(train), KERNEL_LABELS, replace=False)
+                train, labels, weight = train[some], labels[some], None if weight is None else weight[some]
             points = min(KERNEL_POINTS, len(train))
             kernel = approximation.Nystroem(gamma=scale / inputs.shape[1], n_components=points, random_state=seed)
             with quiet():
