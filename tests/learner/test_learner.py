@@ -67,6 +67,17 @@ def test_it_is_blind_to_test_labels(graph: Graph):
     assert first.choices == second.choices  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("value", ["x", -1])
+def test_a_state_with_an_impossible_epoch_is_refused(graph: Graph, value: object):
+    training = LearnerTraining(graph, quick())
+    next(training.epochs())
+    state = training.state_dict()
+    assert state["counters"]["phase"] == "teachers"
+    state["counters"]["epoch"] = value
+    with pytest.raises(ValueError, match="epoch"):
+        LearnerTraining(graph, quick()).load_state_dict(state)
+
+
 @pytest.mark.parametrize("stop", [1, 4, 6, 20])
 def test_it_resumes_from_any_step_to_the_same_bytes(graph: Graph, stop: int):
     """Steps fall among the teachers, the pairs and the students."""
@@ -79,6 +90,19 @@ def test_it_resumes_from_any_step_to_the_same_bytes(graph: Graph, stop: int):
     for _ in second.epochs():
         pass
     assert same(weights_of(second), whole)
+
+
+def test_stopped_after_a_student_it_makes_no_record_twice(graph: Graph):
+    whole = [record.phase for record in LearnerTraining(graph, quick()).epochs()]
+    first, second = (LearnerTraining(graph, quick()) for _ in range(2))
+    before = []
+    for record in first.epochs():
+        before.append(record.phase)
+        if first.student is not None and first.student.has_ended:
+            break
+    second.load_state_dict(first.state_dict())
+    assert before + [record.phase for record in second.epochs()] == whole
+    assert same(weights_of(second), weights_of(trained(graph, quick())))
 
 
 @pytest.mark.parametrize("stop", [2, 5])

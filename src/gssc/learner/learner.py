@@ -357,11 +357,10 @@ class LearnerTraining(Training):
     def load_state_dict(self, state: State) -> None:
         """Resume from a state of :meth:`state_dict`: create what was in training, then load its state."""
         if state["counters"]["phase"] == "teachers":  # every choice is made again
-            self.epoch, self.seconds = state["counters"]["epoch"], state["counters"]["seconds"]
+            self.restore_counters(state["counters"], "epoch", "seconds")
             self.faculty.load_state_dict(state["faculty"])
             return
-        for name in self.counters:
-            setattr(self, name, state["counters"][name])
+        self.restore_counters(state["counters"], *self.counters)
         self.pairs = self._make_pairs() if "pairs" in state else None
         if "student" in state:
             self.rounds.load_state_dict(state["rounds"])

@@ -191,12 +191,16 @@ class Training(ABC):
         """Restore a state of :meth:`state_dict`."""
         for name, part in self.components().items():
             part.load_state_dict(copy.deepcopy(state[name]))
-        for name in self.counters:
-            setattr(self, name, state["counters"][name])
-        if not isinstance(self.epoch, int) or self.epoch < 0:
-            raise ValueError(f"epoch {self.epoch!r}")
+        self.restore_counters(state["counters"], *self.counters)
         self.best.load_state_dict(state["best"])
         restore_rng(self.rng, state["rng"])
+
+    def restore_counters(self, counters: State, *names: str) -> None:
+        """Restore counters by name; ``epoch``, which must be among them, must be possible."""
+        for name in names:
+            setattr(self, name, counters[name])
+        if not isinstance(self.epoch, int) or self.epoch < 0:
+            raise ValueError(f"epoch {self.epoch!r}")
 
     @property
     def weighs_edges(self) -> bool:
