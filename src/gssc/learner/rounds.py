@@ -12,7 +12,7 @@ from gssc.learner.student import CLOSE
 
 PARTNERS = 3  # best opinions that a new one is combined with
 MORE_STEPS = 4  # times as many for students of the round after one whose students were behind their teacher
-FAR_BEHIND = 0.05  # of the teacher's score, from which the user is told
+WORTH_A_NOTE = 0.05  # difference of scores between teacher and student from which the user is told
 LEAST_GAIN = 1.0  # log-likelihood of all held-out labels that a new teacher must gain to be worth another round
 
 
@@ -82,7 +82,7 @@ class Rounds:
         if not self.memorizes:
             return None
         score = self.jury.score((self.choose_teacher(),))
-        if score - self.best_score < FAR_BEHIND:
+        if score - self.best_score < WORTH_A_NOTE:
             return None
         return (
             f"feature rows alone tell too little: {score:.1%} of the validation nodes are right with the graph, "
