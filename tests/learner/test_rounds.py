@@ -60,7 +60,7 @@ def test_a_kind_that_cannot_follow_ends_its_round(memorizes: bool) -> None:
     training = learner(steps=10, signal=2.0)
     next(record for record in training.epochs() if record.phase.startswith("student"))
     kinds = [CLOSE, "plain", "batch norm"]
-    rounds = Rounds(training.pool, most=3, best=5, kinds=kinds, memorizes=memorizes, most_effort=4)
+    rounds = Rounds(training.pool, most=3, best=5, kinds=kinds, seen_rows=memorizes, most_effort=4)
     teacher = rounds.choose_teacher()
     rounds.student_ended(teacher, kept=True)
     assert (rounds.number, rounds.position) == (0, 1)
@@ -68,6 +68,27 @@ def test_a_kind_that_cannot_follow_ends_its_round(memorizes: bool) -> None:
     assert (rounds.number, rounds.position) == ((0, 2) if not memorizes else (rounds.number, 0))
     assert (rounds.number > 0) is memorizes
     assert rounds.best_kind == CLOSE
+
+
+@pytest.mark.parametrize(
+    ("setting", "validation", "refused"),
+    [("transductive", False, True), ("transductive", True, False), ("cold-start", False, False)],
+)
+def test_without_validation_labels_a_student_must_follow_its_teacher_on_seen_rows(
+    setting: str, validation: bool, refused: bool
+) -> None:
+    graph = load_dataset("csbm", nodes=300, signal=1.0, setting=setting)
+    graph = graph if validation else graph.with_(val=np.empty(0, dtype=np.int64))
+    config = Config()
+    config.teachers.trees, config.teachers.pairs = False, "never"
+    config.model.hidden, config.model.steps = 16, 20
+    training = LearnerTraining(graph, config)
+    next(record for record in training.epochs() if record.phase.startswith("student"))
+    teacher = training.rounds.choose_teacher()
+    other, little = np.roll(teacher, 1, axis=1), len(teacher) // 20
+    assert not training.rounds.cannot_follow(CLOSE, teacher)
+    assert training.rounds.cannot_follow("plain", other) is refused
+    assert not training.rounds.cannot_follow("plain", np.concatenate([other[:little], teacher[little:]]))
 
 
 def test_students_of_informative_rows_need_no_note() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import islice
@@ -105,7 +106,7 @@ class LearnerTraining(Training):
             most=1 if self.jury.cross_validates else config.teachers.rounds,  # then no label is left to judge students
             best=config.teachers.best,
             kinds=list(self._usual_variants()),
-            memorizes=not self.unseen and not self.jury.cross_validates,
+            seen_rows=not self.unseen,
             most_effort=self._most_effort(),
         )
         self.pairs: BilevelTraining | None = None  # while it trains
@@ -184,6 +185,8 @@ class LearnerTraining(Training):
                 yield self._student_step(kind, loss)
         opinion = self._student_opinion()
         merit = self._student_merit(opinion, teacher)
+        if self.rounds.cannot_follow(kind, opinion):
+            merit = -math.inf, -math.inf
         error = self._merit_error(merit)
         if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
             self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)

@@ -13,6 +13,7 @@ from gssc.learner.student import CLOSE
 PARTNERS = 3  # best opinions that a new one is combined with
 MORE_STEPS = 4  # times as many for students of the round after one whose students were behind their teacher
 WORTH_A_NOTE = 0.05  # difference of scores between teacher and student from which the user is told
+TOO_FAR = 0.1  # share of rows by which a student may agree less with its teacher than the close one does
 LEAST_GAIN = 1.0  # log-likelihood of all held-out labels that a new teacher must gain to be worth another round
 
 
@@ -29,7 +30,7 @@ class Rounds:
         most: number of rounds at most.
         best: number of opinions whose mean is the teacher.
         kinds: kinds of students, for the first round.
-        memorizes: whether a student may learn the rows it will be used on one by one; not so for unseen rows.
+        seen_rows: whether students will be used on the rows that they learn from, which they may learn one by one.
         most_effort: how many times the usual number of gradient steps students may take.
 
     Attributes:
@@ -39,15 +40,21 @@ class Rounds:
         teacher: soft labels of the round, [N, C], once chosen.
         partners: names of opinions that those of the students are combined with.
         best_kind, best_score: of the student that is kept so far.
+        agreement: share of rows that the close student predicts as its teacher does.
     """
 
-    def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], memorizes: bool, most_effort: int):
-        self.pool, self.jury, self.most, self.best, self.memorizes = pool, pool.jury, most, best, memorizes
+    def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], seen_rows: bool, most_effort: int):
+        self.pool, self.jury, self.most, self.best, self.seen_rows = pool, pool.jury, most, best, seen_rows
         self.number = self.position = 0
         self.kinds, self.effort, self.most_effort = kinds, 1, most_effort
         self.teacher: np.ndarray | None = None
         self.partners: list[str] = []
-        self.best_kind, self.best_score = "", 0.0
+        self.best_kind, self.best_score, self.agreement = "", 0.0, 0.0
+
+    @property
+    def memorizes(self) -> bool:
+        """Whether held-out labels tell how well students have learned rows one by one."""
+        return self.seen_rows and not self.jury.cross_validates
 
     @property
     def are_over(self) -> bool:
@@ -60,6 +67,17 @@ class Rounds:
             self.teacher = self.pool.teacher(self.best)[-1]
             self.partners = self.pool.best(PARTNERS)
         return self.teacher
+
+    def cannot_follow(self, kind: str, opinion: np.ndarray) -> bool:
+        """Return whether a student disagrees with its teacher on many more of the rows it is for than the close one.
+
+        Where held-out labels are few, students are ranked by their fidelity on held-out rows, which stand in for new
+        ones. On a graph whose rows hardly tell the classes the best of these may have learned hardly anything.
+        """
+        agreement = float((opinion.argmax(axis=1) == self.choose_teacher().argmax(axis=1)).mean())
+        if kind == CLOSE:
+            self.agreement = agreement
+        return self.seen_rows and self.jury.cross_validates and self.agreement - agreement > TOO_FAR
 
     def student_ended(self, opinion: np.ndarray, kept: bool) -> None:
         """Go on to the next student, to the next round, or to the end.
@@ -119,7 +137,7 @@ class Rounds:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume."""
-        names = ("number", "position", "kinds", "effort", "partners", "best_kind", "best_score")
+        names = ("number", "position", "kinds", "effort", "partners", "best_kind", "best_score", "agreement")
         teacher = {} if self.teacher is None else {"teacher": torch.from_numpy(self.teacher)}
         return {**{name: getattr(self, name) for name in names}, **teacher}
 
