@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import math
 import os
 import signal
 import socket
+import struct
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +23,11 @@ from gssc.serve.protocol import BoundedProtocol
 
 # Files a process has open beside its connections: libraries, the event loop, the process that reads tables.
 OTHER_FILES = 64
+
+SO_ATTACH_FILTER = 26  # Linux; not in the socket module
+HANDSHAKE = 0.05  # seconds in which connections that are being made are complete
+# A packet filter (code, jump if true, jump if false, operand): packets with the flag SYN are dropped, others pass.
+DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 
 
 def configure(app: Callable[..., Any], limits: Limits, max_connections: int | None = None) -> uvicorn.Config:
@@ -68,6 +76,21 @@ def possible_connections(wanted: int) -> int:
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - OTHER_FILES))
 
 
+def refuse_connections(listener: socket.socket) -> None:
+    """Let no further connection begin, while those that have begun are completed and can be accepted.
+
+    On Linux the request for a new one is dropped without an answer; a client repeats it after a second, when the socket
+    is closed, and is refused. Elsewhere the queue of connections that wait is cut to the shortest there is.
+    """
+    if sys.platform != "linux":
+        listener.listen(0)
+        return
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in DROP_SYN))
+    listener.setsockopt(
+        socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", len(DROP_SYN), ctypes.addressof(program))
+    )
+
+
 class Server(uvicorn.Server):
     """uvicorn's server, which reports when it accepts requests and ends without losing any.
 
@@ -99,7 +122,9 @@ class Server(uvicorn.Server):
         """Accept the connections that wait, then close the listening sockets and finish what is under way."""
         loop = asyncio.get_running_loop()
         for listener in sockets or []:
-            listener.listen(0)  # the system accepts (almost) no new connections; those that wait stay
+            refuse_connections(listener)
+        await asyncio.sleep(HANDSHAKE)
+        for listener in sockets or []:
             while True:
                 try:
                     accepted, _ = listener.accept()
