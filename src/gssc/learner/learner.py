@@ -190,12 +190,13 @@ class LearnerTraining(Training):
         if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
             self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
         kept = self.best.prefers(merit, error)
+        last = self._student_step(kind, loss)  # with the score on rows that it did not learn from
         if kept and len(self.students.held_out):
             # These rows have judged it, and the next teacher has heard it without them: train again with all.
             self.student = self._make_student(kind, everything=True)
-            *_, loss = self.student.run()
+            for _ in self.student.run():
+                pass
         self.best.offer(merit, error, f"{kind}, round {self.rounds.number + 1}")
-        last = self._student_step(kind, loss)
         self.rounds.student_ended(opinion, kept)
         yield last
 
