@@ -67,7 +67,7 @@ class Faculty:
         scores: dict[str, float] = {}
         for name in offered_scalings(self.graph.features):
             scaled = FeatureTable(self.graph.features, name).features
-            by_rows = name != "standard" and self.features is self.graph.features
+            by_rows = name not in ("standard", "asinh") and self.features is self.graph.features
             short = self.short if by_rows else ShortRows(scaled, len(self.graph.train), self.seed)
             inputs = short.of(scaled)
             for kind, fit in linear_teachers(self.graph.num_classes, means=False).items():
