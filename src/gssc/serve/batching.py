@@ -85,9 +85,9 @@ class Batcher:
             self._flush = loop.call_later(self.wait, self._run)
         return then(await future)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do something long without keeping others waiting; one thing at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Return ``work(*arguments)``, done in a thread so that other requests do not wait; one call at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     def warm_up(self) -> None:
         """Pay for first times (libraries, caches) before the first request does."""
