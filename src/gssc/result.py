@@ -95,8 +95,8 @@ class Result:
     @property
     def kept_because(self) -> str:
         """Why that epoch was kept."""
-        student = self.choices.get("student")
-        return f"student {student}" if student else self.training.best.reason()
+        kind, _, reason = self.choices.get("student", "").rpartition(", ")
+        return f"the student that is {reason} (kind: {kind})" if kind else self.training.best.reason()
 
     @property
     def scores(self) -> np.ndarray:

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 # In messages of torch, of threads and of the loader of libraries when there is no memory left.
 NO_MEMORY = ("allocate memory", "can't start new thread", "failed to map segment")
+# What each command can do with less memory.
+LESS_MEMORY = {
+    "train": "use a smaller model (--model.hidden) or a graph on disk (gssc data build), which is streamed",
+    "tune": "search smaller models (model.hidden), or run fewer workers at once",
+    "bench": "run fewer at once (--jobs), or compare on a smaller graph",
+    "score": "score fewer files at once (--jobs)",
+    "data": "gssc data build makes a graph on disk, in bounded memory",
+}
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
@@ -77,8 +85,9 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0; 2 for an error that the user can fix; 130 when interrupted."""
+    typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        _dispatch(typed)
         sys.stdout.flush()
     except GsscError as error:
         return _complain(str(error))
@@ -95,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MemoryError, RuntimeError, ImportError) as error:
         if not isinstance(error, MemoryError) and not any(words in str(error) for words in NO_MEMORY):
             raise
-        return _complain("not enough memory: make the model (model.hidden), the batches or the graph smaller")
+        advice = LESS_MEMORY.get(typed[0] if typed else "")
+        return _complain(f"not enough memory: {advice}" if advice else "not enough memory")
     except KeyboardInterrupt:
         _complain("interrupted")
         return EXIT_INTERRUPTED
