@@ -13,11 +13,11 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
     >>> nearest("hiden", ["hidden", "layers"])
     "did you mean 'hidden'?"
     >>> nearest("x", ["hidden", "layers"])
-    'known are hidden, layers'
+    'choose from hidden, layers'
     """
     names = list(known)
     near = difflib.get_close_matches(str(wrong), names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}"
+    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names)}"
 
 
 # Control characters, which a terminal obeys; line separators; marks that reverse the direction of writing; halves of

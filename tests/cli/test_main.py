@@ -29,7 +29,7 @@ def test_version(gssc) -> None:
     ("arguments", "message"),
     [
         (["prdict"], "error: unknown command 'prdict': did you mean 'predict'?\n"),
-        (["xyzzy"], f"error: unknown command 'xyzzy': known are {', '.join(COMMANDS)}, --help, --version\n"),
+        (["xyzzy"], f"error: unknown command 'xyzzy': choose from {', '.join(COMMANDS)}, --help, --version\n"),
         (["--versoin"], "error: unknown option '--versoin': did you mean '--version'?\n"),
         (["predict", "a", "b", "--ouput", "c"], "error: unrecognized arguments: --ouput c; did you mean '--out'?\n"),
         (["predict", "a", "b", "--ou", "c"], "error: unrecognized arguments: --ou c; did you mean '--out'?\n"),

@@ -24,7 +24,7 @@ from gssc.names import nearest, printable
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
 
-# In messages of torch, of threads and of the loader of libraries when there is no memory left.
+# Parts of the messages of torch, threads and the loader of libraries when there is no memory left.
 NO_MEMORY = ("allocate memory", "can't start new thread", "failed to map segment")
 # What each command can do with less memory.
 LESS_MEMORY = {
@@ -151,7 +151,7 @@ def _complain(message: str) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    # A message may quote a name from a file, and a name may hold what a terminal obeys.
+    # A message may quote a name from a file, and a name may contain control sequences of a terminal.
     line = Text(f"error: {printable(' '.join(message.split()))}", style="red")
     Console(stderr=True).print(line, soft_wrap=True)
     return EXIT_USER_ERROR

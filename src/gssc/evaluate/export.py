@@ -16,7 +16,7 @@ Runs = Sequence[dict[str, Any]]
 
 
 def export_runs(path: str | Path, runs: Runs, against: str | None = None) -> str:
-    """Write runs, or a table of their means, by the ending of the name; returns what was written, in words."""
+    """Write runs, or a table of their means, by the ending of the file name; return what was written, in words."""
     path = Path(path)
     with atomic_write(path) as temporary:
         return WRITERS[path.suffix.lower()](temporary, runs, against)

@@ -142,7 +142,7 @@ class Service:
 
 
 def html_page(name: str) -> Any:
-    """Serves one HTML file, whose own script and style are all a browser may run and which may talk to us only.
+    """Return a handler for one HTML file; a browser runs only its own script and style, which reach only this server.
 
     ``/* shared.css */`` and ``/* shared.js */`` in it are replaced by the content of these files.
     """
@@ -171,7 +171,7 @@ def html_page(name: str) -> Any:
 
 
 def errors_in_one_sentence(app: FastAPI) -> None:
-    """Every error has the same form, ``{"detail": "..."}``."""
+    """Give every error the same form, ``{"detail": "..."}``."""
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:

@@ -21,7 +21,7 @@ _REFUSALS = {
     408: "The body did not arrive in time.",
     413: "The body is too large or has too many rows.",
     415: "Files of this type cannot be read.",
-    422: "Some number, row or column is wrong; the message names it.",
+    422: "A number, row or column is invalid; the message names it.",
     503: "The server is at capacity, or the request ran out of time; see Retry-After.",
 }
 
