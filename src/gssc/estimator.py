@@ -79,6 +79,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         transduction_: label of every row of ``fit``: the one given where known, the predicted one elsewhere.
         edge_index_: the edges of ``fit``, as given or found, [2, E].
         edge_keep_probability_: how far each column of ``edge_index_`` is trusted, from 0 to 1; NaN for self-loops.
+        choices_: what was decided by the data and why: scaling, whether pairs help, which student was kept.
         history_: one dict per epoch: losses, scores, edges kept, homophily, seconds.
         calibration_: ``temperature``, ``rows`` it was fitted on, and ``error_before`` and ``error_after``, the expected
             calibration error on the same rows; NaN where there are none.
