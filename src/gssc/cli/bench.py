@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from gssc.errors import GsscError
+from gssc.names import counted, nearest
 
 if TYPE_CHECKING:
     from gssc.evaluate.executor import Executor
@@ -120,7 +121,7 @@ def run(args: Any) -> None:
         Console(markup=False, highlight=False).print(f"{what} written to {export}", soft_wrap=True)
     failed = sum(row["status"] == "failed" for row in runs)
     if ran and failed:
-        raise GsscError(f"{failed} of {len(runs)} runs failed; add --retry to run them again")
+        raise GsscError(f"{failed} of {counted(len(runs), 'run')} failed; add --retry to run them again")
 
 
 def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
@@ -161,7 +162,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
     executor = executor_of(options)
     sweep = Sweep(made, store, executor, options.sparsifier, again=options.rerun, retry=options.retry)
     console.print(
-        f"{len(made)} runs, {len(made) - len(sweep.missing)} of them in {options.store} already; "
+        f"{counted(len(made), 'run')}, {len(made) - len(sweep.missing)} in {options.store} already; "
         f"{len(sweep.missing)} to do on {executor}",
         highlight=False,
     )
@@ -174,7 +175,6 @@ def executor_of(options: Any) -> Executor:
     """Return the executor that the options name."""
     from gssc.evaluate.executor import LocalProcesses
     from gssc.evaluate.sweep import run_job
-    from gssc.names import nearest
 
     if options.engine not in ENGINES:
         raise GsscError(f"unknown --engine {options.engine!r}: {nearest(options.engine, ENGINES)}")

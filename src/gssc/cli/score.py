@@ -36,7 +36,7 @@ def run(args: Any) -> None:
     from rich.console import Console
 
     from gssc.evaluate.executor import LocalProcesses
-    from gssc.names import nearest
+    from gssc.names import counted, nearest
     from gssc.scoring.parts import score_file
     from gssc.scoring.score import score
 
@@ -59,7 +59,7 @@ def run(args: Any) -> None:
 
     found = score(args.run, args.rows, args.out, executor, args.overwrite, on_file=show)
     Console(markup=False, highlight=False).print(
-        f"{found.rows:,} rows of {found.files:,} {'file' if found.files == 1 else 'files'} in {found.seconds:.1f} s, "
-        f"written to {found.parts:,} {'part' if found.parts == 1 else 'parts'} in {args.out}",
+        f"{found.rows:,} rows of {counted(found.files, 'file')} in {found.seconds:.1f} s, "
+        f"written to {counted(found.parts, 'part')} in {args.out}",
         soft_wrap=True,
     )

@@ -13,7 +13,7 @@ from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, dif
 from gssc.evaluate.store import COLUMNS
 from gssc.graph import LEARNING_SETTINGS
 from gssc.models.registry import MODELS
-from gssc.names import nearest
+from gssc.names import counted, nearest
 from gssc.sparsify.registry import SPARSIFIERS
 
 Scores = dict[Any, float | None]
@@ -55,7 +55,7 @@ class ResultTable:
     def caption(self) -> str:
         """What the numbers are, and which test the marks are based on."""
         counts = {len(seeds) for cells in self.scores.values() for seeds in cells.values()}
-        runs = "runs" if len(counts) != 1 else "1 run" if counts == {1} else f"{next(iter(counts))} runs"
+        runs = counted(counts.pop(), "run") if len(counts) == 1 else "runs"
         text = [f"Mean ± standard deviation over {runs}, test {self.metric} in %."]
         if len(self.scores) > 1:
             text.append(self.marks.caption)
