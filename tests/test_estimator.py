@@ -308,7 +308,7 @@ def test_digits_with_five_labels_a_class_beat_an_mlp() -> None:
         ({"config": {"model": {"width": 3}}}, "unknown setting model.width"),
         ({"config": Config()}, "config is a Config; give a dict"),
         ({"config": {"model": {"name": "gcn"}}}, "config names the model gcn; this classifier trains gssc"),
-        ({"class_weight": {0: -1.0}}, "weights are numbers from 0 on"),
+        ({"class_weight": {0: -1.0}}, "weights must be numbers of at least 0"),
         ({"config": {"teachers": {"rounds": 0}}}, "teachers.rounds is 0"),
     ],
 )

@@ -16,7 +16,7 @@ class ScheduleSettings:
     """The schedule of a model that is trained by gradient steps.
 
     Args:
-        epochs: at most this many.
+        epochs: maximum number of epochs.
         warmup_epochs: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
         patience: epochs without a better validation result before stopping.
         lr: learning rate.
@@ -54,9 +54,10 @@ class TrainSettings(ScheduleSettings):
             separately.
         lr: learning rate of the classifier.
         weight_decay: L2 penalty of the classifier.
-        mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
+        mix_lr: learning rate of the module that computes beta; low by default, so that beta stays near the middle of
+            its range.
         batch_size: edges per batch; both directions of an undirected edge are pairs of their own.
-        max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
+        max_batches: maximum number of batches per epoch (0: no limit), for graphs with many edges.
         average: decay of the running average of the weights, per step, that predicts and is deployed; 0 uses the
             weights as they are.
         device: where the model is trained: ``cpu``, or a device of torch such as ``cuda`` or ``mps``.
@@ -108,7 +109,7 @@ class ConsolidateSettings:
 
     Args:
         epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
-            out, and then the best epoch by validation is kept (text, released program). With it, its last epoch is.
+            out, and the best epoch by validation is kept (text, released program). With it, its last epoch is kept.
         steps: rounds of averaging that mean over neighbours, in proportion to agreement.
     """
 
@@ -121,8 +122,8 @@ class TeacherSettings:
     """The teacher of a distilled model.
 
     Args:
-        name: of a model that passes messages, see ``gssc bench --list``; it has the settings of its own paper.
-        max_epochs: at most this many; 0 for as many as its paper has.
+        name: a message-passing model, see ``gssc bench --list``; it is trained with the settings of its paper.
+        max_epochs: maximum number of epochs; 0 for the number in its paper.
     """
 
     name: str = "sage"

@@ -31,7 +31,7 @@ def names_molecules(arguments: Sequence[str]) -> bool:
 
 
 def is_about_molecules(args: Any) -> bool:
-    """Return the same of parsed arguments."""
+    """Return the same for parsed arguments."""
     if args.get("molecules") or about_molecules(args.get("dataset")):
         return True
     return bool(args.get("resume") and args.get("out") and _noted(Path(args["out"])))
@@ -49,7 +49,7 @@ def add_train_arguments(parser: Any, model: str) -> None:
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--model.name", type=str, help="gssc (default), gin, gcn, fingerprint_forest, ...")
     parser.add_argument("--seed", type=int, help="seed of the run")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
     parser.add_argument("--settings", type=type(molecule_model(model).settings()))

@@ -48,7 +48,7 @@ class Scaling:
         Args:
             features: [N, d], dense, memory-mapped or CSR.
             normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are);
-                ``standard`` takes its mean off each column and divides by its standard deviation (CSR keeps its zeros:
+                ``standard`` subtracts its mean from each column and divides by its standard deviation (CSR keeps its zeros:
                 its columns get mean square one); ``asinh`` does the same and presses the values of columns with long
                 tails together, as a logarithm would; ``none``; ``auto`` is ``row`` for sparse rows that are never
                 negative, such as bags of words, ``none`` for columns that are on a scale of about one already,
@@ -168,9 +168,9 @@ def column_spread(rows: Any) -> np.ndarray:
 
 
 def some_rows(features: Any) -> Any:
-    """At most 10,000 rows at equal distances, in memory; all of them if there are no more.
+    """Return at most 10,000 rows at equal distances, in memory; all of them if there are no more.
 
-    Of wide memory-mapped rows there are fewer, so that they take a few megabytes.
+    If rows are wide and memory-mapped, there are fewer, so that they take a few megabytes.
     """
     count, most = features.shape[0], ROWS_JUDGED
     if isinstance(features, np.memmap):

@@ -1,4 +1,4 @@
-"""What stands between the linear maps of a deployed model.
+"""The activations between the linear maps of a deployed model.
 
 GSSC and most others need one activation throughout. Graph-MLP and LinkDist also put every hidden row on mean zero and
 variance one (layer norm, whose scale and shift are folded into a linear map), and columns with long tails are pressed

@@ -42,10 +42,10 @@ def create_molecule_app(
     """Return the API of one model, ready for any ASGI server.
 
     Args:
-        model: what predicts.
+        model: the model that predicts.
         limits: bounds of requests; ``max_rows`` counts molecules.
-        token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
-        hosts: without a token, names under which clients may ask, beside localhost and numeric addresses.
+        token: what clients must send as ``Authorization: Bearer``; without it, anyone may send requests.
+        hosts: without a token, host names that clients may use, beside localhost and numeric addresses.
     """
     limits, metrics = limits or Limits(), Metrics()
     room = asyncio.Semaphore(AT_ONCE)

@@ -239,7 +239,7 @@ class Training(ABC):
         """Return the model as a plain MLP. Raises :class:`NeedsGraph` with the reason if it cannot be one."""
 
     def note(self) -> str | None:
-        """Return what may have spoilt the result, in one line; None if nothing is known."""
+        """Return what may have harmed the result, in one line; None if nothing is known."""
         return None
 
     @abstractmethod

@@ -4,7 +4,8 @@
     model = load()
     model.probabilities(rows)
 
-Beside this file lie model.json and model.safetensors. Written by gssc export; it needs torch and safetensors, no gssc.
+Reads model.json and model.safetensors, which are beside this file. Written by gssc export; it needs torch and
+safetensors, no gssc.
 """
 
 from __future__ import annotations
