@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -117,19 +118,35 @@ def train_molecules(args: Any) -> None:
             "for a probability, train it in a run without them",
             soft_wrap=True,
         )
-    chooses = settings.train.select == "validation"
-    metrics = run.train(
-        lambda epoch: console.print(
-            f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
-            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best and chooses else ''}"
+    chooses, regression = settings.train.select == "validation", molecules.is_regression
+    try:
+        metrics = run.train(
+            lambda epoch: console.print(
+                f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
+                f"validation {shown_score(epoch.val_score, regression)}{' (best)' if epoch.best and chooses else ''}"
+            )
         )
-    )
-    val, test = ("unknown" if metrics[part] is None else metrics[part] for part in ("val_score", "test_score"))
+    except KeyboardInterrupt:
+        console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
+        raise
+    val, test = (shown_score(metrics[part], regression) for part in ("val_score", "test_score"))
     Console(markup=False, highlight=False).print(
-        f"{metrics['dataset']} ({metrics['split']}), {model}: {metrics['metric']} {val} validation, {test} test; "
-        f"{metrics['seconds']} s; saved to {folder}",
+        f"{metrics['dataset']} ({metrics['split']}), {model}: {'RMSE' if regression else 'ROC-AUC'} {val} validation, "
+        f"{test} test; {metrics['seconds']} s; saved to {folder}",
         soft_wrap=True,
     )
+    if not regression and "unknown" in (val, test):
+        console.print(
+            "note: a score is unknown if no target has both classes in its part of the split; try --split random",
+            soft_wrap=True,
+        )
+
+
+def shown_score(score: float | None, regression: bool) -> str:
+    """Return a validation or test score for people: an error without the sign that makes higher ones better."""
+    if score is None or math.isnan(score):
+        return "unknown"
+    return f"{-score if regression else score:.4f}"
 
 
 def molecules_of(data: dict[str, Any], data_root: str | None, jobs: int | None = None) -> MoleculeSet:
@@ -244,12 +261,12 @@ def predict_molecules(args: Any) -> None:
     from gssc.molecules.predict import predict_table
 
     model = DeployedMolecules.load(args.run)
-    summary = predict_table(
+    counts = predict_table(
         model, args.rows, args.out, args.smiles_column, overwrite=args.overwrite, invalid=args.invalid or "skip"
     )
-    text = f"{summary.rows:,} rows, written to {args.out}"
-    if summary.invalid:
-        rows = ", ".join(map(str, summary.first_invalid))
-        more = ", ..." if summary.invalid > len(summary.first_invalid) else ""
-        text += f"; without a molecule, so with blank predictions: {summary.invalid:,} (row {rows}{more})"
+    text = f"wrote {counts.rows:,} row{'' if counts.rows == 1 else 's'} to {args.out}"
+    if counts.invalid:
+        more = ", ..." if counts.invalid > len(counts.first_invalid) else ""
+        rows = ", ".join(map(str, counts.first_invalid)) + more
+        text += f"; {counts.invalid:,} of them without a valid molecule, left blank (row {rows})"
     Console(markup=False, highlight=False).print(text, soft_wrap=True)

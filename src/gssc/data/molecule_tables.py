@@ -61,7 +61,7 @@ def open_table(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     require_file(path)
     lines = records_of(path, keep_blank=True)
     first = next(lines, None)
-    if first is None:
+    if first is None or not any(map(str.strip, first[1])):
         raise GsscError(f"{path} is empty: it needs a header line and one line per molecule")
     header = [cell.strip() for cell in first[1]]
     return header, _same_width(path, header, lines)

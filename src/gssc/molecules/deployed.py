@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from gssc.deploy.forward import LEAKY_SLOPE
 from gssc.errors import GsscError
@@ -111,7 +111,7 @@ class DeployedMolecules:
         """Write model.safetensors and model.json."""
         folder = Path(folder)
         with atomic_write(folder / "model.safetensors") as temporary:
-            save_file(self.arrays(), temporary)
+            temporary.write_bytes(save(self.arrays()))  # save_file would make it unreadable for other users
         write_json(folder / "model.json", {**self.description(), "sha256": sha256(folder / "model.safetensors")})
 
     @classmethod

@@ -15,6 +15,7 @@ from gssc.deploy.tables import safe_cell
 from gssc.errors import GsscError
 from gssc.files import atomic_write, check_output
 from gssc.molecules.deployed import DeployedMolecules
+from gssc.molecules.smiles import reason_against
 
 BLOCK = 5000
 
@@ -55,8 +56,9 @@ def predict_table(
             values = model.predict_smiles(block, invalid="skip")
             bad = np.isnan(values).all(1)
             if bad.any() and invalid == "refuse":
-                row = counts.rows + int(bad.argmax()) + 1
-                raise GsscError(f"{source}, row {row}: {block[bad.argmax()]!r} is not a SMILES that RDKit can read")
+                place = int(bad.argmax())
+                reason = reason_against(block[place]) or "its predictions are not numbers; train the model again"
+                raise GsscError(f"{source}, row {counts.rows + place + 1}: {reason}")
             for text, row, blank in zip(block, values, bad, strict=True):
                 counts.rows += 1
                 writer.writerow([counts.rows, safe_cell(text), *([""] * len(row) if blank else map(str, row))])

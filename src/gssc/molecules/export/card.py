@@ -47,8 +47,10 @@ def data(metrics: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, Any]
 
 def quality(metrics: dict[str, Any]) -> str:
     """Return validation and test results."""
-    metric = {"roc_auc": "ROC-AUC, mean over targets", "negative_rmse": "negative root mean squared error"}
-    rows = [(part, metrics.get(f"{name}_score")) for part, name in (("validation", "val"), ("test", "test"))]
+    metric = {"roc_auc": "ROC-AUC, mean over targets", "negative_rmse": "root mean squared error"}
+    sign = -1 if metrics.get("metric") == "negative_rmse" else 1
+    scores = [(part, metrics.get(f"{name}_score")) for part, name in (("validation", "val"), ("test", "test"))]
+    rows = [(part, score if score is None else sign * score) for part, score in scores]
     text = table(("part", metric.get(str(metrics.get("metric")), "score")), rows)
     return f"{text}\n\nOne run, one seed ({metrics.get('seed', 'not recorded')}), one split; other seeds differ."
 
