@@ -21,7 +21,7 @@ def molecule_card(run: Path, model: DeployedMolecules, use: str) -> str:
         "Quality": quality(metrics),
         "Intended use": "To rank molecules like those it was trained on before an experiment, not instead of one.",
         "Limits": limits(model),
-        "Input": "SMILES that RDKit can read. All fragments of a salt are used; hydrogens are counted at their atoms.",
+        "Input": "SMILES that RDKit can read. All fragments of a salt are used.",
         "Output": outputs(model),
         "Use": use,
         "Where it comes from": f"gssc {__version__}, `gssc export`.",
@@ -64,9 +64,10 @@ def limits(model: DeployedMolecules) -> str:
     )
     lines = [
         seen,
-        "Every molecule gets an answer, also one unlike anything in training.",
-        "Calibration was not measured: do not read probabilities as frequencies.",
+        "Every molecule gets a prediction, even one unlike anything in training.",
     ]
+    if model.mean is None:
+        lines.append("Calibration was not measured: do not read probabilities as frequencies.")
     return "\n".join(f"- {line}" for line in lines)
 
 
