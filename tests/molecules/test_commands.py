@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -203,6 +205,26 @@ def test_a_long_table_is_predicted_in_blocks(table: Path, tmp_path: Path, monkey
     with pytest.raises(GsscError, match="row 41"):
         predict_table(model, table, tmp_path / "c.csv", "structure", invalid="refuse")
     assert not (tmp_path / "c.csv").exists()
+
+
+def test_molecules_are_predicted_from_a_pipe(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    assert train(table, run, "--targets", "active", *TINY) == 0
+    assert main(["predict", str(run), str(table), "--smiles-column", "structure", "--out", str(out)]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(table.read_bytes())))
+    assert main(["predict", str(run), "-", "--smiles-column", "structure", "--out", "-"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == out.read_text().splitlines()
+    assert shown.err.startswith("wrote 41 rows;")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"name\na\n")))
+    assert main(["predict", str(run), "-", "--out", "-"]) == 2
+    assert "standard input has no column named smiles" in capsys.readouterr().err
+    for wrong in (["--id", "active"], ["--decimal", ","]):
+        assert main(["predict", str(run), str(table), *wrong, "--out", str(tmp_path / "x.csv")]) == 2
+        assert "for feature rows" in capsys.readouterr().err
 
 
 def test_rows_without_a_molecule_can_be_refused(

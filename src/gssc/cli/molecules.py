@@ -43,14 +43,14 @@ def add_train_arguments(parser: Any, model: str) -> None:
     parser.add_argument("dataset", type=str, nargs="?", help="bbbp, tox21, muv or hiv")
     parser.add_argument("--molecules", type=str, help="your own table of SMILES and targets, .csv or .tsv")
     parser.add_argument("--smiles-column", type=str, help="name of its column of SMILES; default smiles")
-    parser.add_argument("--targets", type=str, help="columns to learn, joined by commas; default all others")
+    parser.add_argument("--targets", type=str, help="columns to learn, separated by commas; default all others")
     parser.add_argument("--split", type=str, help="scaffold (default), random, random:60/20/20")
     parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows without a valid molecule; default skip")
     parser.add_argument("--jobs", type=int, help="processes that read SMILES the first time; default one per core")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--model.name", type=str, help="gssc (default), gin, gcn, fingerprint_forest, ...")
     parser.add_argument("--seed", type=int, help="seed of the run")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
     parser.add_argument("--settings", type=type(molecule_model(model).settings()))
@@ -257,16 +257,20 @@ def predict_molecules(args: Any) -> None:
     """Predict for a table of SMILES and show how many rows were read."""
     from rich.console import Console
 
+    from gssc.deploy.tables import STREAM
     from gssc.molecules.deployed import DeployedMolecules
     from gssc.molecules.predict import predict_table
 
+    if args.id is not None or args.decimal != ".":
+        raise GsscError("--id and --decimal are for feature rows, not for SMILES: predictions have the row number")
     model = DeployedMolecules.load(args.run)
     counts = predict_table(
         model, args.rows, args.out, args.smiles_column, overwrite=args.overwrite, invalid=args.invalid or "skip"
     )
-    text = f"wrote {counts.rows:,} row{'' if counts.rows == 1 else 's'} to {args.out}"
+    to_stream = args.out == STREAM
+    text = f"wrote {counts.rows:,} row{'' if counts.rows == 1 else 's'}" + ("" if to_stream else f" to {args.out}")
     if counts.invalid:
         more = ", ..." if counts.invalid > len(counts.first_invalid) else ""
         rows = ", ".join(map(str, counts.first_invalid)) + more
         text += f"; {counts.invalid:,} of them without a valid molecule, left blank (row {rows})"
-    Console(markup=False, highlight=False).print(text, soft_wrap=True)
+    Console(stderr=to_stream, markup=False, highlight=False).print(text, soft_wrap=True)
