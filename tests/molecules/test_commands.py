@@ -167,7 +167,7 @@ def test_other_models_train_from_the_command_line_and_resume_by_folder(
     assert not (run / "model.json").exists()
     for command in (["predict", str(run), str(table), "--out", str(tmp_path / "x.csv")], ["export", str(run)]):
         assert main([*command, *(["--format", "card"] if command[0] == "export" else [])]) == 2
-        assert "not of GSSC" in capsys.readouterr().err
+        assert "its model is not GSSC" in capsys.readouterr().err
     assert main(["train", "--out", str(run), "--resume"]) == 0
     assert "fingerprint_forest" in capsys.readouterr().out
 

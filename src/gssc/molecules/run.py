@@ -1,4 +1,4 @@
-"""A training on molecules in a folder: settings, one line per epoch, the result, the deployed model; resumable.
+"""A training run on molecules in a folder: settings, one line per epoch, the result, the deployed model; resumable.
 
 config.yaml        model, data and settings, enough to run it again
 metrics.jsonl      one line per epoch; the one that was kept is marked as best
