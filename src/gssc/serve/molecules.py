@@ -42,10 +42,10 @@ def create_molecule_app(
     """Return the API of one model, ready for any ASGI server.
 
     Args:
-        model: what predicts.
+        model: the model that predicts.
         limits: bounds of requests; ``max_rows`` counts molecules.
-        token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
-        hosts: without a token, names under which clients may ask, beside localhost and numeric addresses.
+        token: token that clients must send as ``Authorization: Bearer``; without it every client is answered.
+        hosts: without a token, host names that requests may use in addition to localhost and numeric addresses.
     """
     limits, metrics = limits or Limits(), Metrics()
     room = asyncio.Semaphore(AT_ONCE)
@@ -86,7 +86,8 @@ def create_molecule_app(
         """Requests, latencies, molecules, errors, memory."""
         return Response(metrics.text(), headers={"content-type": METRICS_TYPE})
 
-    app.add_api_route("/", html_page("molecules.html"), methods=["GET", "HEAD"], include_in_schema=False)
+    for path, page in (("/", "molecules.html"), ("/docs", "docs.html")):
+        app.add_api_route(path, html_page(page), methods=["GET", "HEAD"], include_in_schema=False)
     return Guard(app, limits, metrics, token, hosts)
 
 
