@@ -256,6 +256,14 @@ def test_a_binary_target_among_measurements_is_reported(
 ) -> None:
     assert train(table, tmp_path / "run", "--targets", "active,potency", *TINY) == 0
     assert "note: active has only the values 0 and 1 but is learned as a measurement" in capsys.readouterr().err
+    each = json.loads((tmp_path / "run" / "metrics.json").read_text())["test_score_per_target"]
+    molecules = read_molecules(table, smiles_column="structure", targets=["active", "potency"], split="random")
+    errors = (np.load(tmp_path / "run" / "scores.npz")["scores"] - molecules.targets)[molecules.test]
+    assert list(each) == ["active", "potency"]
+    np.testing.assert_allclose(list(each.values()), -np.sqrt((errors**2).mean(0)), rtol=1e-4)
+    assert main(["export", str(tmp_path / "run"), "--format", "card"]) == 0
+    assert "| test, potency |" in (tmp_path / "run" / "export-card" / "MODEL_CARD.md").read_text()
+    capsys.readouterr()
     assert train(table, tmp_path / "other", "--targets", "active", *TINY) == 0
     assert "measurement" not in capsys.readouterr().err
 

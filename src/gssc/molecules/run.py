@@ -172,6 +172,7 @@ class MoleculeRun:
             "metric": molecules.task.metric,
             "val_score": json_number(outcome.val_score),
             "test_score": json_number(outcome.test_score),
+            "test_score_per_target": score_per_target(molecules, outcome.scores, test),
             "test_average_precision": json_number(precision),
             "seconds": round(outcome.seconds, 3),
             "epochs": outcome.epochs,
@@ -194,6 +195,12 @@ class MoleculeRun:
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
+
+
+def score_per_target(molecules: MoleculeSet, scores: np.ndarray, index: np.ndarray) -> dict[str, float | None]:
+    """Return the task's metric of each target on these molecules; None if it is unknown there."""
+    columns = zip(molecules.target_names, scores[index].T, molecules.targets[index].T, strict=True)
+    return {name: json_number(molecules.task.score(score[:, None], truth[:, None])) for name, score, truth in columns}
 
 
 def _skipped(entry: Skipped) -> tuple[int, str, str]:

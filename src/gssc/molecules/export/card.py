@@ -47,9 +47,11 @@ def data(metrics: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, Any]
 
 def quality(metrics: dict[str, Any]) -> str:
     """Return validation and test results."""
-    metric = {"roc_auc": "ROC-AUC, mean over targets", "negative_rmse": "root mean squared error"}
+    metric = {"roc_auc": "ROC-AUC, mean over targets", "negative_rmse": "root mean squared error, all targets together"}
     sign = -1 if metrics.get("metric") == "negative_rmse" else 1
     scores = [(part, metrics.get(f"{name}_score")) for part, name in (("validation", "val"), ("test", "test"))]
+    each = metrics.get("test_score_per_target") or {}
+    scores += [(f"test, {name}", score) for name, score in each.items()] if len(each) > 1 else []
     rows = [(part, score if score is None else sign * score) for part, score in scores]
     text = table(("part", metric.get(str(metrics.get("metric")), "score")), rows)
     return f"{text}\n\nOne run, one seed ({metrics.get('seed', 'not recorded')}), one split; other seeds differ."
