@@ -26,6 +26,9 @@ columns are taken by name and others ignored. Ids are carried over from a column
 names, or the first column if it is not a feature. The output has the id (or row number), the predicted class and every
 class's probability. Tables are read, and CSV is written, a block at a time, so they may be larger than memory; with
 -o - the predictions for rows from a pipe are written as the rows arrive, and the summary goes to standard error.
+
+With a model of molecules, the rows are a text table with a column of SMILES, and the predictions are CSV: the row
+number, the SMILES and one column per target.
 """
 PROGRESS_FROM = 262_144  # rows from which progress is shown
 SHOWN_CLASSES = 12
