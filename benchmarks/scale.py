@@ -47,7 +47,7 @@ SIZES = {f"csbm-1e{power}": (10 ** (power - 1), 10**power) for power in (4, 5, 6
 LARGEST = {"csbm-1e8": (10_000_000, 100_000_000)}
 LIMIT, LIMITED = 1_000_000_000, ("csbm-wide", 500_000, 5_000_000, 2048)  # bytes of memory; 4.1 GB of features
 RIVAL_LIMIT = 6_000_000_000  # bytes that a rival may take; above, it counts as not fitting
-RIVAL_SECONDS = 45  # of CPU time that a rival trains, about what the default schedule takes; at least one epoch
+RIVAL_SECONDS = 30  # of CPU time that a rival trains, about what the default schedule takes; at least one epoch
 
 
 def worker(method: str, folder: str) -> dict[str, Any]:

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from gssc.cli.main import main
-from gssc.data import csbm
+from gssc.data import csbm, disk
 from gssc.data.build import build_graph
 from gssc.data.checks import clean_edges
-from gssc.data import disk
 from gssc.data.disk import RowFile, check_digests, digest_of, open_graph, recorded_digest
 from gssc.data.edge_sort import BUCKETS, EdgeSort
 from gssc.data.graph_stream import InMemoryStream
