@@ -131,7 +131,7 @@ class StreamedLearner(StreamedTraining):
         self.scale_learning_rate(falling((self.epoch - self.pair_epochs) / (ROW_EPOCHS * self.pair_epochs)))
         loss = self.descend_towards(prefetched(self.taught_rows(), self.ahead))
         release_pages(self.graph.features)
-        return StreamedStep("rows", self.predict(self.judged), NO_EDGES, {"classification_loss": loss})
+        return StreamedStep("rows", self.predict_judged(), NO_EDGES, {"classification_loss": loss})
 
     def taught_rows(self) -> Iterator[tuple[Rows, Tensor]]:
         """Rows drawn at random, in the order of the file, and the teacher's opinion of them, one epoch's batches."""

@@ -239,7 +239,7 @@ class StreamedTraining(PairTraining):
         counted = (2 if self.stream.run else 1) * self.processes.count * self.processes.mean(counted)
         return StreamedStep(
             "pairs",
-            self.predict(self.judged),
+            self.predict_judged(),
             NO_EDGES,
             means,
             int(counted[0]),
@@ -323,6 +323,12 @@ class StreamedTraining(PairTraining):
         for start in range(0, len(nodes), step):
             found.append(model(self.table.rows(nodes[start : start + step])).cpu())
         return torch.cat(found) if found else torch.empty(0, self.task.width)
+
+    def predict_judged(self) -> Tensor:
+        """Return y of the nodes that epochs are scored on, [n, C]; several processes share them."""
+        count = len(self.judged)
+        share = self.processes.share(count)
+        return self.processes.gathered(self.predict(self.judged[share]), share, count)
 
     def components(self) -> dict[str, Any]:
         """Return the model, its running average and the optimiser; sketches are computed again when resumed."""
