@@ -25,8 +25,9 @@ class TeachersSettings:
         trees: forests, boosted trees and kernel regressions.
         pairs: Algorithm 1, an MLP trained on pairs: ``auto`` where the graph helps the linear teachers, ``always``,
             ``never``.
-        pair_epochs: epochs of Algorithm 1; a graph that is streamed from disk has 12 epochs of rows for each.
-        pair_batches: batches of 512 pairs per epoch, at most, however many edges the graph has.
+        pair_epochs: epochs of Algorithm 1; a graph that is streamed from disk has 9 epochs of rows for each.
+        pair_batches: batches per epoch, at most, however many edges the graph has: of 512 pairs, or of 8,192 for a
+            graph that is streamed.
         correction: whether a matrix fitted to validation labels corrects opinions that mistake classes: ``auto`` where
             that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
         models: names of other models to ask, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
