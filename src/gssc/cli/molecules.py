@@ -32,7 +32,7 @@ def names_molecules(arguments: Sequence[str]) -> bool:
 
 
 def is_about_molecules(args: Any) -> bool:
-    """Return the same of parsed arguments."""
+    """Return the same for parsed arguments."""
     if args.get("molecules") or about_molecules(args.get("dataset")):
         return True
     return bool(args.get("resume") and args.get("out") and _noted(Path(args["out"])))

@@ -44,8 +44,8 @@ def create_molecule_app(
     Args:
         model: the model that predicts.
         limits: bounds of requests; ``max_rows`` counts molecules.
-        token: token that clients must send as ``Authorization: Bearer``; without it every client is answered.
-        hosts: without a token, host names that requests may use in addition to localhost and numeric addresses.
+        token: what clients must send as ``Authorization: Bearer``; without it, anyone may send requests.
+        hosts: without a token, host names that clients may use, beside localhost and numeric addresses.
     """
     limits, metrics = limits or Limits(), Metrics()
     room = asyncio.Semaphore(AT_ONCE)
