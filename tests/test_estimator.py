@@ -380,3 +380,14 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "gssc.estimator")
     with pytest.raises(GsscError, match=r"sklearn is not installed: pip install 'gssc\[data\]'"):
         import_module("gssc.estimator")
+
+
+def test_columns_with_long_tails_are_learned_and_deployed() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    X = np.exp(rng.normal(size=(300, 5)) * 1.5 + 1.5 * y[:, None]) * np.array([1e-3, 1, 1, 1e3, 1e5])
+    known = np.where(np.arange(300) % 10 == 0, y, -1)
+    classifier = quick().fit(X, known)
+    assert classifier.model_.activation.startswith("asinh,")
+    assert classifier.score(X, y) > quick(normalize="standard").fit(X, known).score(X, y)
+    np.testing.assert_allclose(classifier.model_.predict_proba(X), classifier.predict_proba(X), atol=1e-5)

@@ -60,8 +60,9 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     Args:
         n_neighbors: neighbours of a row when no edges are given.
-        normalize: ``standard`` puts columns on one scale, ``row`` divides rows by their sums, ``none`` does neither;
-            ``auto`` decides by the data. The scaling is part of the trained model, which takes raw rows.
+        normalize: ``standard`` puts columns on one scale, ``asinh`` also presses long tails together as a logarithm
+            does, ``row`` divides rows by their sums, ``none`` does none of it; ``auto`` decides by the data. The
+            scaling is part of the trained model, which takes raw rows.
         class_weight: None, ``balanced``, or a weight per class by its label. ``balanced`` makes every class
             count equally in training and in model selection, however few labels it has.
         max_rows: without edges, at most this many rows take part in training, all labelled ones among them; the others
@@ -96,7 +97,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     def __init__(
         self,
         n_neighbors: int = 8,
-        normalize: Literal["auto", "standard", "row", "none"] = "auto",
+        normalize: Literal["auto", "standard", "asinh", "row", "none"] = "auto",
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         max_rows: int = 20_000,
         config: dict[str, dict[str, Any]] | None = None,

@@ -191,9 +191,8 @@ def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
     >>> columns_on_one_scale(unlike).std(axis=0).round(3).tolist()
     [1.0, 1.0]
     """
-    if (usual_normalization(features) if normalize == "auto" else normalize) != "standard":
-        return features
-    return FeatureTable(features, "standard").features
+    name = usual_normalization(features) if normalize == "auto" else normalize
+    return FeatureTable(features, name).features if name in ("standard", "asinh") else features
 
 
 def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:

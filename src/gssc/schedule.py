@@ -22,9 +22,10 @@ class ScheduleSettings:
         lr: learning rate.
         weight_decay: L2 penalty; some models put it on part of their weights only.
         normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
-            of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``none``
-            leaves them as they are; ``auto`` is ``row`` for sparse rows without negative values, such as bags of
-            words, ``none`` for columns on a scale of about one, else ``standard``.
+            of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``asinh``
+            also presses long tails together as a logarithm does, ``none`` leaves them as they are; ``auto`` is ``row``
+            for sparse rows without negative values, such as bags of words, ``none`` for columns on a scale of about
+            one, ``asinh`` if columns have long tails, else ``standard``.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
     """
@@ -34,7 +35,7 @@ class ScheduleSettings:
     patience: int = setting(100, low=1)
     lr: float = setting(0.01, low=0)
     weight_decay: float = setting(5e-4, low=0)
-    normalize: Literal["auto", "standard", "row", "none"] = "auto"
+    normalize: Literal["auto", "standard", "asinh", "row", "none"] = "auto"
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)
 
@@ -69,7 +70,7 @@ class TrainSettings(ScheduleSettings):
     epochs: int = setting(50, low=0)
     warmup_epochs: int = setting(60, low=0)
     patience: int = setting(50, low=1)
-    normalize: Literal["auto", "standard", "row", "none"] = "row"
+    normalize: Literal["auto", "standard", "asinh", "row", "none"] = "row"
     mix_lr: float = setting(1e-4, low=0)
     batch_size: int = setting(512, low=1)
     max_batches: int = setting(0, low=0)

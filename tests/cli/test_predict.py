@@ -73,10 +73,12 @@ def test_the_real_command(gssc, model_folder: Path, rows: dict[str, Path], tmp_p
 def test_many_rows_show_progress(model, model_folder, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(rows_module, "ARRAY_ROWS", 3)
     monkeypatch.setattr(predict_module, "PROGRESS_FROM", 5)
+    monkeypatch.setattr(predict_module, "SECONDS_BETWEEN_LINES", 0.0)
     x = np.random.default_rng(0).random((10, 3), dtype=np.float32)
     np.save(tmp_path / "x.npy", x)
     assert main(["predict", str(model_folder), str(tmp_path / "x.npy"), "--out", str(tmp_path / "p.npz")]) == 0
-    assert "predicting" in capsys.readouterr().err
+    lines = [line for line in capsys.readouterr().err.splitlines() if line]
+    assert lines == ["predicting: 6 rows", "predicting: 9 rows", "predicting: 10 rows"]
     with np.load(tmp_path / "p.npz") as file:
         np.testing.assert_allclose(file["probability"], model.predict_proba(x), rtol=1e-5)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gssc.cli.main import main
-from gssc.data import csbm
+from gssc.data import csbm, disk
 from gssc.data.build import build_graph
 from gssc.data.checks import clean_edges
 from gssc.data.disk import RowFile, check_digests, digest_of, open_graph, recorded_digest
@@ -282,10 +282,14 @@ def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_rows_are_read_from_the_file_as_from_the_map(tmp_path: Path, dtype: str) -> None:
+def test_rows_are_read_from_the_file_as_from_the_map(
+    tmp_path: Path, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "big.graph"
     build_graph(CsbmStream(nodes=150, num_edges=300, features=7, val=5, test=5), folder, dtype=dtype)
     mapped = open_graph(folder).features
+    assert RowFile(mapped).handle < 0  # small enough to be mapped
+    monkeypatch.setattr(disk, "SMALL_FILE", 0)
     rows = RowFile(mapped)
     assert rows.handle >= 0
     for nodes in ([], [3], [0, 1, 2, 49], [9, 8, 8, 10, 11], list(range(150))):
@@ -297,7 +301,8 @@ def test_rows_are_read_from_the_file_as_from_the_map(tmp_path: Path, dtype: str)
     assert np.array_equal(RowFile(part)[np.array([1, 2])], mapped[11:13])
 
 
-def test_a_file_that_is_cut_short_while_it_is_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_cut_short_while_it_is_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "SMALL_FILE", 0)
     folder = built(tmp_path)
     rows = RowFile(open_graph(folder).features)
     os.truncate(folder / "features.npy", (folder / "features.npy").stat().st_size - 1)

@@ -141,6 +141,36 @@ def test_the_folded_layers_do_not_move_with_later_training(layer_order: str):
     assert np.array_equal(deployed.logits(features()), before)
 
 
+# Every row once per batch --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("mix_by", MIX_BY)
+@pytest.mark.parametrize("negatives", ["uniform", "none"])
+def test_outputs_of_rows_are_mixed_as_the_last_layer_of_pairs_is(negatives: str, mix_by: str, layers: int):
+    """Head g is linear, so that mixing commutes with it; without norms and dropout, gradients are equal too."""
+    config = replace(SMALL, norm="none", head_norms="shared", mix_by=mix_by, layers=layers)
+    batch, found = a_batch(negatives), {}
+    for mix_at in ("last", "output"):
+        model = a_model(replace(config, mix_at=mix_at))
+        out = compared(model, batch)
+        smoothness = losses.pair_smoothness(TASK, out.endpoints, out.mixed, out.negatives).mean()
+        (smoothness + losses.classification(TASK, out.endpoints, out.mixed, batch.labels)).backward()
+        parts = [out.endpoints, out.mixed] + ([] if out.negatives is None else [out.negatives])
+        found[mix_at] = parts + [part.grad for part in model.parameters() if part.grad is not None]
+    assert len(found["last"]) == len(found["output"]) > 6
+    for last, output in zip(found["last"], found["output"], strict=True):
+        assert torch.allclose(last, output, atol=1e-5)
+
+
+def test_a_negative_in_the_batch_is_half_a_batch_away():
+    batch = a_batch("in_batch")
+    out = compared(a_model(replace(SMALL, mix_at="output", mix_by="off", mix_floor=1.0)), batch)
+    assert batch.negatives_in_batch
+    assert out.negatives is not None
+    assert torch.equal(out.negatives, out.mixed[0].roll(len(batch) // 2, 0))  # with beta 1, z of the target
+
+
 # Eq. 8, the mixed point --------------------------------------------------------------------------------------------
 
 

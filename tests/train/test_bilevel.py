@@ -234,7 +234,7 @@ def test_without_a_sparsifier_it_is_never_touched():
 @pytest.mark.parametrize("layer_order", ["norm_first", "activation_first"])
 @pytest.mark.parametrize("activation", ["leaky_relu", "relu"])
 def test_every_architecture_trains(activation: str, layer_order: str, mix_by: str):
-    for head_norms, mix_at in product(("separate", "shared"), ("first", "last")):
+    for head_norms, mix_at in product(("separate", "shared"), ("first", "last", "output")):
         config = settings(train__warmup_epochs=1, train__epochs=1, sparsifier__pretrain_epochs=1)
         config.model = replace(
             config.model,

@@ -99,6 +99,7 @@ def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     process = torchrun(str(tmp_path / "script.py"), str(tmp_path), json.dumps(cases), env=variables)
     stderr = process.communicate(timeout=600)[1]
     assert process.returncode == 0, stderr
+    assert "not writable" not in stderr  # torch warns of sketches that are mapped for reading only
     assert not list((tmp_path / "temporary").glob("gssc-*"))
     first, second = (np.load(tmp_path / f"{rank}.npz") for rank in range(2))
     assert first["count"] == 2

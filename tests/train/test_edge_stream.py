@@ -28,6 +28,31 @@ def both_ways(edges: np.ndarray = EDGES) -> Counter[tuple[int, int]]:
     return Counter(map(tuple, np.concatenate([edges, edges[::-1]], axis=1).T.tolist()))
 
 
+def edges_of(batches: Iterator[PairBatch]) -> Counter[tuple[int, int]]:
+    """Pairs of batches that have every edge once, in both directions."""
+    return both_ways(np.array(pairs_of(batches)).T)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+@pytest.mark.parametrize("run", [1, 3, 100])
+def test_runs_have_every_edge_once_per_pass_and_stay_together(batch_size: int, run: int) -> None:
+    for number in range(3):
+        assert edges_of(stream(batch_size, run=run).batches(Position(number))) == both_ways()
+    for batch in stream(24, run=3).batches(Position()):
+        first = batch.index[: len(batch.index) // 3 * 3].reshape(-1, 3)
+        assert (np.diff(first, axis=1) == 1).all() or len(batch.index) % 3  # the last run of a buffer may be shorter
+        assert len(batch.index) <= 24 // 2 + 1
+
+
+def test_runs_share_rows() -> None:
+    ends = np.sort(np.random.default_rng(0).integers(0, 200, 4000)), np.random.default_rng(1).integers(0, 10**6, 4000)
+    rows = {}
+    for run in (0, 16):
+        batch = next(EdgeStream(np.stack(ends), 512, run=run).batches(Position()))
+        rows[run] = len(np.unique(batch.pairs[:, batch.index]))
+    assert rows[16] < 0.45 * rows[0]
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 def test_every_pair_comes_once_per_pass(batch_size: int) -> None:
     for number in range(3):
@@ -35,10 +60,11 @@ def test_every_pair_comes_once_per_pass(batch_size: int) -> None:
     assert all(len(batch.index) > 1 for batch in stream(2).batches(Position()))
 
 
-def test_a_pass_goes_on_from_any_position() -> None:
-    whole = list(stream().batches(Position(5)))
+@pytest.mark.parametrize("run", [0, 2])
+def test_a_pass_goes_on_from_any_position(run: int) -> None:
+    whole = list(stream(run=run).batches(Position(5)))
     for number, batch in enumerate(whole[:-1]):
-        rest = list(stream().batches(batch.next))
+        rest = list(stream(run=run).batches(batch.next))
         assert pairs_of(iter(rest)) == pairs_of(iter(whole[number + 1 :]))
         assert rest[0].rng.random() == np.random.default_rng([0, 5, *_place(batch.next)]).random()
     assert whole[-1].next == Position(6)
@@ -64,7 +90,8 @@ def test_hidden_nodes_have_no_pairs() -> None:
     assert found == both_ways(EDGES[:, (EDGES != 10).all(axis=0)])
 
 
-def test_every_edge_is_about_as_likely_anywhere_in_a_pass() -> None:
+@pytest.mark.parametrize("run", [0, 2])
+def test_every_edge_is_about_as_likely_anywhere_in_a_pass(run: int) -> None:
     """A chi-square test of pair by tenth of the pass over 300 passes, at a level of one in a million.
 
     Blocks stay together in a buffer, so positions within one pass depend on each other; over passes they do not.
@@ -72,18 +99,18 @@ def test_every_edge_is_about_as_likely_anywhere_in_a_pass() -> None:
     passes, tenths = 300, 10
     counts = np.zeros((51, 51, tenths))
     for number in range(passes):
-        found = pairs_of(stream().batches(Position(number)))
+        found = pairs_of(stream(run=run).batches(Position(number)))
         for place, (first, second) in enumerate(found):
             counts[first, second, place * tenths // len(found)] += 1
     seen = counts[counts.sum(axis=2) > 0]
-    assert len(seen) == 100
+    assert len(seen) == (50 if run else 100)
     expected = passes / tenths
     statistic = ((seen - expected) ** 2 / expected).sum()
     # Pairs of a buffer, 2 x 4 x 3 of them, move together: as if they were one, which widens the spread by a root of it.
     degrees = (tenths - 1) * len(seen)
     assert statistic / degrees < 1 + (chi2.ppf(1 - 1e-6, degrees) / degrees - 1) * np.sqrt(24)
-    in_order = np.corrcoef(np.arange(100), [both for both, _ in pairs_of(stream().batches(Position(7)))])[0, 1]
-    assert abs(in_order) < 0.5
+    order = [first for first, _ in pairs_of(stream(run=run).batches(Position(7)))]
+    assert abs(np.corrcoef(np.arange(len(order)), order)[0, 1]) < 0.5
 
 
 def test_a_sample_of_edges_holds_each_once_and_no_hidden_node() -> None:

@@ -27,7 +27,14 @@ def settings(mixed: str, **model: object) -> ContrastConfig:
     return config
 
 
-@pytest.mark.parametrize("model", [{}, {"mix_at": "last", "mix_by": "vector", "layer_order": "activation_first"}])
+@pytest.mark.parametrize(
+    "model",
+    [
+        {},
+        {"mix_at": "last", "mix_by": "vector", "layer_order": "activation_first"},
+        {"mix_at": "output", "mix_by": "vector", "head_norms": "shared"},
+    ],
+)
 def test_products_are_bfloat16_and_the_result_is_much_the_same(model: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = load_dataset("csbm", nodes=200, degree=8, signal=4.0, classes=2)
     used, compare = set(), STRContrast.compare

@@ -26,8 +26,12 @@ columns are taken by name and others ignored. Ids are carried over from a column
 names, or the first column if it is not a feature. The output has the id (or row number), the predicted class and every
 class's probability. Tables are read, and CSV is written, a block at a time, so they may be larger than memory; with
 -o - the predictions for rows from a pipe are written as the rows arrive, and the summary goes to standard error.
+
+With a model of molecules, the rows are a text table with a column of SMILES, and the predictions are CSV: the row
+number, the SMILES and one column per target.
 """
 PROGRESS_FROM = 262_144  # rows from which progress is shown
+SECONDS_BETWEEN_LINES = 10.0  # of progress, where standard error is no terminal
 SHOWN_CLASSES = 12
 
 
@@ -93,17 +97,24 @@ def blocks_of(args: Any, model: DeployedModel) -> Iterator[TableRows]:
 
 @contextmanager
 def progress() -> Iterator[Any]:
-    """Yield a function that shows how many rows are done, once there are many."""
+    """Yield a function that shows how many rows are done, once there are many: a bar, or lines without a terminal."""
     from rich.console import Console
     from rich.progress import Progress, TextColumn
 
-    bar = Progress(TextColumn("predicting: {task.completed:,} rows"), console=Console(stderr=True))
-    task = bar.add_task("predicting")
+    console = Console(stderr=True, highlight=False)
+    bar = Progress(TextColumn("predicting: {task.completed:,} rows"), console=console)
+    task, shown = bar.add_task("predicting"), time.monotonic()
 
     def show(rows: int) -> None:
-        if rows >= PROGRESS_FROM:
+        nonlocal shown
+        if rows < PROGRESS_FROM:
+            return
+        if console.is_terminal:
             bar.start()
             bar.update(task, completed=rows)
+        elif time.monotonic() - shown >= SECONDS_BETWEEN_LINES:
+            shown = time.monotonic()
+            console.print(f"predicting: {rows:,} rows")
 
     try:
         yield show

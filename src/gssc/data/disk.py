@@ -40,6 +40,7 @@ FORMAT, VERSION = "gssc-graph", 1
 MAPPED = ("features", "edges", "labels", "edge_weight", "node_ids")
 PARTS = ("train", "val", "test")
 ROWS_AT_A_TIME = 16_384
+SMALL_FILE = 1 << 27  # bytes of features that may be mapped as a whole
 
 
 def is_disk_graph(path: str | PathLike[str]) -> bool:
@@ -183,7 +184,8 @@ class RowFile:
     """Scattered rows of a memory-mapped array, ``rows[nodes]``, read from its file.
 
     Reading a row takes the same time however large the file is, and maps no page. Through the map, every scattered
-    row is a page fault that maps 64 KB, which have to be released again. Rows of other arrays are indexed as usual.
+    row of a large file is a page fault that maps 64 KB, which have to be released again. Rows of small files, which are
+    soon mapped, and of other arrays are indexed as usual.
 
     Args:
         array: [N, d].
@@ -192,7 +194,7 @@ class RowFile:
     def __init__(self, array: Any):
         self.array, self.handle = array, -1
         mapped = isinstance(getattr(array, "base", None), mmap.mmap) and hasattr(array, "filename")
-        if mapped and array.flags.c_contiguous and hasattr(os, "preadv"):
+        if mapped and array.nbytes > SMALL_FILE and array.flags.c_contiguous and hasattr(os, "pread"):
             with contextlib.suppress(OSError):  # the file may be gone, but not its map
                 self.handle = os.open(array.filename, os.O_RDONLY)
                 weakref.finalize(self, os.close, self.handle)
@@ -200,15 +202,14 @@ class RowFile:
     def __getitem__(self, nodes: np.ndarray) -> np.ndarray:
         if self.handle < 0 or not len(nodes):
             return np.asarray(self.array[nodes])
-        rows = np.empty((len(nodes), self.array.shape[1]), dtype=self.array.dtype)
-        size, bytes_of_rows = rows.strides[0], rows.reshape(-1).view(np.uint8).data
-        begins = [0, *(np.flatnonzero(np.diff(nodes) != 1) + 1).tolist(), len(nodes)]  # of runs of consecutive rows
-        places = (self.array.offset + nodes[begins[:-1]].astype(np.int64) * size).tolist()
-        for begin, end, place in zip(begins, begins[1:], places, strict=False):
-            part = bytes_of_rows[begin * size : end * size]
-            if os.preadv(self.handle, [part], place) != len(part):
-                raise GsscError(f"{self.array.filename} was cut short while it was read; build the graph again")
-        return rows
+        size = self.array.strides[0]
+        begins = np.flatnonzero(np.diff(nodes, prepend=nodes[0] - 2) != 1)  # of runs of consecutive rows
+        sizes = (size * np.diff(begins, append=len(nodes))).tolist()
+        places = (self.array.offset + nodes[begins].astype(np.int64) * size).tolist()
+        found = b"".join([os.pread(self.handle, *part) for part in zip(sizes, places, strict=True)])
+        if len(found) != size * len(nodes):
+            raise GsscError(f"{self.array.filename} was cut short while it was read; build the graph again")
+        return np.frombuffer(found, dtype=self.array.dtype).reshape(len(nodes), -1)
 
 
 def release_pages(*arrays: Any) -> None:

@@ -26,8 +26,8 @@ class DeployedModel:
     Args:
         layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
         class_names: one name per output; for multi-label targets, one per task.
-        activation: after every hidden layer: ``relu``, ``leaky_relu`` with slope 0.01, ``gelu``, or ``standardize``,
-            which puts each row on mean zero and variance one; or one for each, separated by commas.
+        activation: after every hidden layer: ``relu``, ``leaky_relu`` with slope 0.01, ``gelu``, ``standardize``,
+            which puts each row on mean zero and variance one, or ``asinh``; or one for each, separated by commas.
         normalize: ``row`` divides each feature row by the sum of its absolute values (rows of zeros stay as they are).
         task: ``multiclass`` gives probabilities that sum to one, ``multilabel`` one for each task.
         temperature: logits are divided by it before they become probabilities.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor
 
 from gssc.deploy import DeployedModel
@@ -31,6 +32,7 @@ from gssc.train.checkpoint import State
 from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
 from gssc.trust.edges import edge_trust, everything_kept, weighed
+from gssc.trust.opinions import with_opinions
 
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
 MOST_JUDGING = 10_000  # validation labels that rank opinions and students
@@ -46,7 +48,8 @@ class LearnerTraining(Training):
        and averaged over trusted edges, join the pool. A student cannot reproduce the effect of wrong edges or wrong
        labels on single nodes, so it is often better than its teacher.
 
-    The student with the best figures on held-out labels is kept and deployed. In the inductive and cold-start settings
+    The student with the best figures on held-out labels is kept and deployed; the trust that is reported has heard its
+    opinion. In the inductive and cold-start settings
     students are chosen on rows that they did not learn from.
 
     Args:
@@ -348,7 +351,7 @@ class LearnerTraining(Training):
             scores=scores,
             seconds=self.seconds,
             epochs=self.epoch,
-            edges_kept=len(self._trusted()),
+            edges_kept=int((self.edge_trust()[1] > 0.5).sum()),
             edges_total=self.seen.num_edges,
         )
 
@@ -361,8 +364,12 @@ class LearnerTraining(Training):
         return deployed_mlp(self.graph, self._kept_student().folded_layers(), "leaky_relu", self._table().scaling)
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The edges that training saw, and the keep probability of each."""
-        return self.seen_nodes[self.seen.edges], self.trust.keep
+        """Edges that training saw, and the keep probability of each; at the end with the kept student's opinion."""
+        keep = self.trust.keep
+        if self.kept_student is not None and self.config.sparsifier.name != "none":
+            opinion = softmax(all_logits(self.kept_student, self._rows()), axis=1)
+            keep = with_opinions(keep, self.seen.edges, opinion)
+        return self.seen_nodes[self.seen.edges], keep
 
     def _kept_student(self) -> Student:
         if self.kept_student is None:

@@ -25,8 +25,9 @@ class TeachersSettings:
         trees: forests, boosted trees and kernel regressions.
         pairs: Algorithm 1, an MLP trained on pairs: ``auto`` where the graph helps the linear teachers, ``always``,
             ``never``.
-        pair_epochs: epochs of Algorithm 1; a graph that is streamed from disk has 12 epochs of rows for each.
-        pair_batches: batches of 512 pairs per epoch, at most, however many edges the graph has.
+        pair_epochs: epochs of Algorithm 1; a graph that is streamed from disk has 9 epochs of rows for each.
+        pair_batches: batches per epoch, at most, however many edges the graph has: of 512 pairs, or of 8,192 for a
+            graph that is streamed.
         correction: whether a matrix fitted to validation labels corrects opinions that mistake classes: ``auto`` where
             that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
         models: names of other models to ask, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
@@ -51,14 +52,15 @@ class LearnerTrainSettings:
 
     Args:
         normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,
-            ``row`` divides rows by their sums, ``standard`` puts columns on one scale, ``none`` does neither.
+            ``row`` divides rows by their sums, ``standard`` puts columns on one scale, ``asinh`` also presses long
+            tails together, ``none`` does none of it.
         class_weight: ``none``, or ``balanced``: every class counts alike, however many labels it has.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
         memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """
 
-    normalize: Literal["auto", "row", "standard", "none"] = "auto"
+    normalize: Literal["auto", "row", "standard", "asinh", "none"] = "auto"
     class_weight: Literal["none", "balanced"] = "none"
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)

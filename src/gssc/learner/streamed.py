@@ -7,8 +7,11 @@
 4. Rows: the same MLP learns the teacher's opinion of single rows, as a student does in memory. A row takes a small part
    of the time of a pair, and reading it needs no edges. The MLP sees feature rows alone and is what is deployed.
 
+Ends of pairs are mixed at the outputs (``model.mix_at``) by one vector, with one norm for both heads, as in the text of
+the paper: a row then passes the network once per batch, and a pair costs a few numbers per class.
+
 The cost follows from the settings, whatever the size of the graph: ``teachers.pair_epochs`` epochs of
-``teachers.pair_batches`` batches of 512 pairs, then 12 times as many epochs of as many batches of 1,024 rows.
+``teachers.pair_batches`` batches of 8,192 pairs, then 9 times as many epochs of as many batches of 1,024 rows.
 """
 
 from __future__ import annotations
@@ -39,8 +42,9 @@ from gssc.trust.sketch import unit_rows
 
 MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
 MOST_NUMBERS = 1 << 22  # of the feature rows of these, so that wide rows do not take much memory
-ROW_EPOCHS = 12  # of rows, for each of teachers.pair_epochs
-ROWS = 1024  # of a batch
+ROW_EPOCHS = 9  # of rows, for each of teachers.pair_epochs
+PAIRS, PAIR_NUMBERS = 8192, 1 << 21  # of a batch; fewer pairs if these would have more than so many features
+ROWS = 1024  # of a batch of rows
 DROPOUT = 0.1  # a student has to follow its teacher closely
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
@@ -71,7 +75,8 @@ class LinearTeacher:
 
     def __call__(self, nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Class probabilities of nodes with these scaled feature rows, [n, C]."""
-        return np.asarray(softmax(self.logits(self.inputs(nodes, rows)), axis=1), dtype=np.float32)
+        logits = torch.from_numpy(self.logits(self.inputs(nodes, rows)))
+        return logits.T.contiguous().softmax(0).T.float().numpy()  # fast for few classes
 
 
 class StreamedLearner(StreamedTraining):
@@ -98,7 +103,9 @@ class StreamedLearner(StreamedTraining):
         self.pair_epochs = settings.train.epochs
         if config.teachers.linear:
             settings.train.epochs += ROW_EPOCHS * self.pair_epochs
+        settings.train.batch_size = min(PAIRS, max(512, PAIR_NUMBERS // graph.num_features))
         settings.model.dropout = DROPOUT
+        settings.model.mix_at, settings.model.mix_by, settings.model.head_norms = "output", "vector", "shared"
         settings.model.hidden, settings.model.layers = config.model.hidden, config.model.layers or 2
         self.choices: dict[str, str] = {"normalize": normalize}
         best = BestEpoch(settings.train.patience, validation=len(graph.val) > 0)
@@ -124,7 +131,7 @@ class StreamedLearner(StreamedTraining):
         self.scale_learning_rate(falling((self.epoch - self.pair_epochs) / (ROW_EPOCHS * self.pair_epochs)))
         loss = self.descend_towards(prefetched(self.taught_rows(), self.ahead))
         release_pages(self.graph.features)
-        return StreamedStep("rows", self.predict(self.judged), NO_EDGES, {"classification_loss": loss})
+        return StreamedStep("rows", self.predict_judged(), NO_EDGES, {"classification_loss": loss})
 
     def taught_rows(self) -> Iterator[tuple[Rows, Tensor]]:
         """Rows drawn at random, in the order of the file, and the teacher's opinion of them, one epoch's batches."""

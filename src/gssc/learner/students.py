@@ -37,8 +37,8 @@ class Students:
 
     def __init__(self, graph: Graph, jury: Jury, model: GsscSettings, seed: int, unseen: bool):
         self.graph, self.jury, self.seed = graph, jury, seed
-        self.settings = student_variants(model, graph.num_nodes, graph.num_features)
         self.held_out = self._held_out(unseen)
+        self.settings = student_variants(model, graph.num_nodes, graph.num_features, len(self.held_out) > 0)
         self.taught = np.setdiff1d(np.arange(graph.num_nodes), self.held_out)
 
     def _held_out(self, unseen: bool) -> np.ndarray:

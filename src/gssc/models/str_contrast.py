@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.models.mixing import gather_and_mix, mix_ends, windows
+from gssc.models.mixing import gather_and_mix, in_single, mix_ends, windows
 from gssc.models.norm_activation import NormActivation
 from gssc.settings import setting
 
@@ -35,8 +35,9 @@ class STRContrastSettings:
             ``activation_first`` is activation, batch norm, dropout (text).
         head_norms: ``separate`` gives each of the two heads its own last batch norm, activation and dropout (released
             program), ``shared`` applies one before two linear heads (text).
-        mix_at: where the two ends of an edge are mixed (Eq. 8): ``first`` pre-activation (released program) or
-            ``last`` hidden layer (text).
+        mix_at: where the two ends of an edge are mixed (Eq. 8): ``first`` pre-activation (released program), ``last``
+            hidden layer (text), or ``output``, the outputs of head g. With a linear head, ``output`` is the formula of
+            the text, computed for every row once instead of for every pair: much faster if pairs share rows.
         mix_by: source of beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
             shared vector on the mixed layer, separately for both directions of an edge), ``off`` (beta = 1,
             the ablation). The released program's net gives both directions of an edge the same beta.
@@ -52,7 +53,7 @@ class STRContrastSettings:
     norm: Literal["batch", "none"] = "batch"
     layer_order: Literal["norm_first", "activation_first"] = "norm_first"
     head_norms: Literal["separate", "shared"] = "separate"
-    mix_at: Literal["first", "last"] = "first"
+    mix_at: Literal["first", "last", "output"] = "first"
     mix_by: Literal["own_net", "vector", "off"] = "own_net"
     mix_hidden: int = setting(64, low=1, high=2**20)
     mix_floor: float = setting(0.8, low=0, high=1)
@@ -156,14 +157,20 @@ class STRContrast(nn.Module):
 
     def forward(self, rows: Rows) -> Tensor:
         """Return y of feature rows, without a graph, [n, C]."""
+        hidden = self.predict_norm(self._last_layer(rows), tracked=1)
+        return scores(self.predict_head, hidden)[0] if self.training else self.predict_head(hidden)[0]
+
+    def _last_layer(self, rows: Rows) -> Tensor:
+        """Return the last pre-activation of feature rows, in one role, [1, n, width]."""
         hidden = self.first(rows).unsqueeze(0)
         for norm, linear in zip(self.norms, self.linears, strict=True):
             hidden = linear(norm(hidden, tracked=1))
-        hidden = self.predict_norm(hidden, tracked=1)
-        return scores(self.predict_head, hidden)[0] if self.training else self.predict_head(hidden)[0]
+        return hidden
 
     def compare(self, batch: EdgeBatch) -> PairLogits:
         """Return y and z of everything a batch of pairs compares; for the order of rows see :func:`gather_and_mix`."""
+        if self.config.mix_at == "output":
+            return self._compare_outputs(batch)
         roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
         rows, positions = self.first(batch.rows), torch.cat(roles)
         mix_first, one_norm = self.config.mix_at == "first", self.config.head_norms == "shared"
@@ -183,6 +190,28 @@ class STRContrast(nn.Module):
         if mix_first or not one_norm:
             ends, sides = self.predict_norm(ends, tracked=2), self.contrast_norm(sides)
         return pair_logits(scores(self.predict_head, ends), scores(self.contrast_head, sides), batch)
+
+    def _compare_outputs(self, batch: EdgeBatch) -> PairLogits:
+        """Return the logits of a batch whose rows pass the network once each, however many pairs they are in.
+
+        Only numbers per class are gathered for pairs, with classes before pairs, which is the fast order.
+        """
+        hidden = self._last_layer(batch.rows)
+        ends = self.predict_norm(hidden, tracked=1)[0]
+        sides = ends if self.config.head_norms == "shared" else self.contrast_norm(hidden)[0]
+        positions = torch.cat([batch.source, batch.target])
+        shape = (-1, 2, len(batch))
+        y = columns(self.predict_head, ends).index_select(1, positions).view(shape)
+        z_of_rows = columns(self.contrast_head, sides)
+        z = z_of_rows.index_select(1, positions).view(shape)
+        beta = self._beta(sides, batch, positions.view(2, -1))
+        mixed = torch.lerp(in_single(z), in_single(z).flip(1), in_single(beta))
+        negatives = None
+        if batch.negatives_in_batch:
+            negatives = z[:, 1].roll(len(batch) // 2, 1)  # neighbours in the batch may have an end in common
+        elif batch.negative is not None:
+            negatives = z_of_rows.index_select(1, batch.negative)
+        return PairLogits(y.permute(1, 2, 0), mixed.permute(1, 2, 0), None if negatives is None else negatives.T)
 
     def _beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None = None) -> Tensor:
         """Return beta' of Eq. 8 in both directions, [2, B]; ``ends`` are the positions of the ends, default all."""
@@ -222,8 +251,12 @@ def scores(head: nn.Linear, hidden: Tensor) -> Tensor:
 
     A product with few columns takes nearly twice as long as one with few rows.
     """
-    flat = torch.addmm(head.bias.unsqueeze(1), head.weight, hidden.flatten(0, 1).T)  # [C, roles * n]
-    return flat.T.unflatten(0, hidden.shape[:2])
+    return columns(head, hidden.flatten(0, 1)).T.unflatten(0, hidden.shape[:2])
+
+
+def columns(head: nn.Linear, hidden: Tensor) -> Tensor:
+    """Return the output of a head for rows [n, width], one column per row, [C, n]."""
+    return torch.addmm(head.bias.unsqueeze(1), head.weight, hidden.T)
 
 
 def pair_logits(endpoint_logits: Tensor, side_logits: Tensor, batch: EdgeBatch) -> PairLogits:

@@ -156,7 +156,7 @@ class Processes:
                 if error_text is not None:
                     raise GsscError(error_text)
             place = next(found for machine, found, _ in everyone if found and machine == self.machine)
-            arrays = {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in Path(place).iterdir()}
+            arrays = {path.stem: np.load(path, mmap_mode="c", allow_pickle=False) for path in Path(place).iterdir()}
             dist.barrier()
         return arrays
 

@@ -37,7 +37,7 @@ class PairBatch:
     """Some pairs of a buffer.
 
     Attributes:
-        pairs: both directions of every edge of the buffer, [2, n].
+        pairs: both directions of every edge of the buffer, or every edge once, [2, n].
         index: positions of the pairs of this batch among them, [B].
         rng: generator for everything drawn for this batch.
         next: position of the next batch.
@@ -59,6 +59,8 @@ class EdgeStream:
         block: number of edges that are read together and stay in one buffer.
         blocks: number of blocks in a buffer.
         hidden: nodes whose edges are left out, [N] booleans; None for no such nodes.
+        run: 0 shuffles single pairs. Otherwise this many consecutive edges stay together, which mostly have an end in
+            common, and a batch has each of its edges once, for both directions: fewer rows per pair.
     """
 
     def __init__(
@@ -69,18 +71,19 @@ class EdgeStream:
         block: int = BLOCK,
         blocks: int = BLOCKS,
         hidden: np.ndarray | None = None,
+        run: int = 0,
     ):
         self.edges, self.batch_size, self.seed = edges, batch_size, seed
-        self.block, self.blocks, self.hidden = block, blocks, hidden
+        self.block, self.blocks, self.hidden, self.run = block, blocks, hidden, run
 
     def batches(self, start: Position) -> Iterator[PairBatch]:
         """Yield the batches from a position to the end of its pass."""
         order = self._order(start.passes)
         buffers = -(-len(order) // self.blocks)
         for buffer in range(start.buffer, buffers):
-            pairs = self._read(order[buffer * self.blocks : (buffer + 1) * self.blocks])
-            shuffled = np.random.default_rng([self.seed, start.passes, buffer, 0]).permutation(pairs.shape[1])
-            parts = cut(shuffled, self.batch_size)
+            edges = self._read(order[buffer * self.blocks : (buffer + 1) * self.blocks])
+            pairs = edges if self.run else np.concatenate([edges, edges[::-1]], axis=1)
+            parts = self._parts(pairs.shape[1], np.random.default_rng([self.seed, start.passes, buffer, 0]))
             for number in range(start.batch if buffer == start.buffer else 0, len(parts)):
                 following = Position(start.passes, buffer, number + 1)
                 if number + 1 == len(parts):
@@ -104,21 +107,28 @@ class EdgeStream:
         """Return about ``count`` edges that are not hidden, in random blocks of the graph, [2, n]."""
         blocks = -(-self.edges.shape[1] // self.block)
         chosen = np.random.default_rng([seed, 16]).permutation(blocks)[: -(-count // self.block)]
-        pairs = self._read(chosen * self.block)
-        return pairs[:, : pairs.shape[1] // 2]
+        return self._read(chosen * self.block)
 
     def _order(self, passes: int) -> np.ndarray:
         """Return the first edges of the blocks in the order of a pass."""
         count = -(-self.edges.shape[1] // self.block)
         return np.random.default_rng([self.seed, passes]).permutation(count) * self.block
 
+    def _parts(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return numbers below ``count`` in random order, or in random order of runs, in batches."""
+        if self.run == 0:
+            return cut(rng.permutation(count), self.batch_size)
+        starts = self.run * rng.permutation(-(-count // self.run))
+        order = (starts[:, None] + np.arange(self.run)).ravel()
+        return cut(order[order < count], -(-self.batch_size // 2))
+
     def _read(self, starts: np.ndarray) -> np.ndarray:
-        """Return both directions of every edge of some blocks, [2, n] int64."""
+        """Return the edges of some blocks, [2, n] int64."""
         found = [np.asarray(self.edges[:, start : start + self.block]) for start in np.sort(starts)]
         edges = np.concatenate(found, axis=1).astype(np.int64)
         if self.hidden is not None:
             edges = edges[:, ~self.hidden[edges].any(axis=0)]
-        return np.concatenate([edges, edges[::-1]], axis=1)
+        return edges
 
 
 def cut(order: np.ndarray, size: int, least: int = 2) -> list[np.ndarray]:

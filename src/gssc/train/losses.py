@@ -72,8 +72,8 @@ def taught(task: Task, endpoint_logits: Tensor, mixed_logits: Tensor, soft: Tens
         mixed_logits: z of the neighbour side of each end, [2, B, C].
         soft: probabilities of both ends, [2, B, C].
     """
-    targets = soft.flatten(0, 1)
-    return task.soft_loss(endpoint_logits.flatten(0, 1), targets) + task.soft_loss(mixed_logits.flatten(0, 1), targets)
+    # Classes before pairs, as above.
+    return task.soft_loss(endpoint_logits.mT, soft.mT) + task.soft_loss(mixed_logits.mT, soft.mT)
 
 
 def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num_classes: int) -> Tensor:

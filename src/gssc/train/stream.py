@@ -48,8 +48,10 @@ SPARSIFIERS = ("none", "evidence")  # that can be computed for a batch of edges
 JUDGED = 10_000  # most validation nodes that an epoch is scored on
 SHOWN = 2_000  # most training and test nodes; their scores are for the learning curve only
 TESTED = 200_000  # most test nodes of the final score
+COUNTED = 512  # most pairs of a batch whose predictions are compared for the record
 SAMPLED_EDGES = 100_000  # most edges whose trust is reported at the end
 NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows that are predicted together
+RUN = 16  # edges that stay together where rows pass the network once per batch (model.mix_at output)
 NUMBERS_AHEAD = 1 << 22  # of feature rows in batches that are prepared ahead, unless one batch has more
 
 NO_EDGES = np.empty(0, dtype=np.int64)  # of a step: which are kept is not stored
@@ -167,7 +169,8 @@ class StreamedTraining(PairTraining):
         width = graph.num_features
         self.center_nodes = min(CENTER_NODES, max(512, NUMBERS_AT_A_TIME // width))
         self.ahead = min(AHEAD, max(1, NUMBERS_AHEAD // (3 * config.train.batch_size * width)))
-        self.stream = EdgeStream(graph.edges, config.train.batch_size, config.train.seed, hidden=self.hidden)
+        run = RUN if config.model.mix_at == "output" else 0
+        self.stream = EdgeStream(graph.edges, config.train.batch_size, config.train.seed, hidden=self.hidden, run=run)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
             self._build_classifier(graph)
@@ -233,10 +236,10 @@ class StreamedTraining(PairTraining):
         means = self.descend_on(self.epoch_batches(sparsify), self.class_weight, count)
         means["center_loss"] = self.update_centers()
         release_pages(self.graph.features, self.graph.edges)
-        counted = self.processes.count * self.processes.mean(counted)
+        counted = (2 if self.stream.run else 1) * self.processes.count * self.processes.mean(counted)
         return StreamedStep(
             "pairs",
-            self.predict(self.judged),
+            self.predict_judged(),
             NO_EDGES,
             means,
             int(counted[0]),
@@ -271,7 +274,8 @@ class StreamedTraining(PairTraining):
             assert isinstance(rows, Tensor)
             nodes = np.zeros(len(rows), dtype=np.int64)  # a row that is no end of a pair is not looked at
             nodes[place.cpu().numpy()] = found.ends
-            found.soft = torch.from_numpy(self.teacher(nodes, rows.cpu().numpy())).float().to(self.device)[place]
+            of_rows = torch.from_numpy(self.teacher(nodes, rows.cpu().numpy())).to(self.device).T
+            found.soft = of_rows.index_select(1, place.flatten()).view(-1, *place.shape).permute(1, 2, 0)
         return found
 
     def sampled_edges(self, seed: int) -> np.ndarray:
@@ -297,9 +301,11 @@ class StreamedTraining(PairTraining):
         return int(known.sum()), int((known & (first == second)).sum())
 
     def _predicted_agreement(self, out: PairLogits) -> float:
-        logits = out.endpoints.detach().flatten(0, 1).cpu()
+        """Return the number of pairs whose ends are predicted alike, estimated from some; for the record only."""
+        logits = out.endpoints.detach()[:, :COUNTED].flatten(0, 1).cpu()
         count = len(logits) // 2
-        return float(self.task.agreement(logits, torch.arange(count), torch.arange(count, 2 * count)).sum())
+        alike = self.task.agreement(logits.contiguous(), torch.arange(count), torch.arange(count, 2 * count))
+        return float(alike.mean()) * out.endpoints.shape[1]
 
     # Prediction, state and result -------------------------------------------------------------------------------
 
@@ -317,6 +323,12 @@ class StreamedTraining(PairTraining):
         for start in range(0, len(nodes), step):
             found.append(model(self.table.rows(nodes[start : start + step])).cpu())
         return torch.cat(found) if found else torch.empty(0, self.task.width)
+
+    def predict_judged(self) -> Tensor:
+        """Return y of the nodes that epochs are scored on, [n, C]; several processes share them."""
+        count = len(self.judged)
+        share = self.processes.share(count)
+        return self.processes.gathered(self.predict(self.judged[share]), share, count)
 
     def components(self) -> dict[str, Any]:
         """Return the model, its running average and the optimiser; sketches are computed again when resumed."""
@@ -365,10 +377,13 @@ def _some_pairs(batch: StreamedBatch, kept: np.ndarray) -> StreamedBatch:
     """Return the batch with the pairs at ``kept`` and their rows only."""
     chosen = torch.from_numpy(kept).to(batch.source.device)
     roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
-    used, places = torch.unique(torch.stack(roles)[:, chosen], return_inverse=True)
     assert isinstance(batch.rows, Tensor)
+    old = torch.stack(roles)[:, chosen]
+    used = torch.zeros(len(batch.rows), dtype=torch.bool, device=old.device)
+    used[old] = True
+    places = (used.cumsum(0) - 1)[old]
     return StreamedBatch(
-        rows=batch.rows.index_select(0, used),
+        rows=batch.rows[used],
         source=places[0],
         target=places[1],
         negative=None if batch.negative is None else places[2],

@@ -260,9 +260,14 @@ def deployed_mlp(
     It takes raw rows: the scaling of training is part of the model.
     """
     from gssc.deploy import DeployedModel
+    from gssc.deploy.activations import activations_of
 
+    layers = [scaling.folded(layers[0]), *layers[1:]]
+    if (squashing := scaling.squashing_layer()) is not None:
+        activation = ",".join(["asinh", *activations_of(activation, len(layers) - 1)])
+        layers = [squashing, *layers]
     return DeployedModel(
-        layers=[scaling.folded(layers[0]), *layers[1:]],
+        layers=layers,
         class_names=list(graph.output_names),
         activation=activation,
         normalize=scaling.normalize,

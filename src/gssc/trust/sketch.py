@@ -56,9 +56,13 @@ def unit_rows(rows: Any) -> Any:
         factors = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
         return sp.csr_matrix(sp.diags(factors) @ rows)
     rows = np.asarray(rows, dtype=np.float32)
+    return rows * unit_factors(rows)[:, None]
+
+
+def unit_factors(rows: np.ndarray) -> np.ndarray:
+    """Return what scales each row to length one, zero for rows of zeros, float32 [n]."""
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    factors = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
-    return rows * factors[:, None]
+    return np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
 
 
 def folding(columns: int, width: int, seed: int) -> sp.csr_matrix:

@@ -165,6 +165,8 @@ def activated(hidden: np.ndarray, name: str) -> np.ndarray:
     if name == "standardize":
         hidden = hidden - hidden.mean(axis=1, keepdims=True)
         return hidden / np.sqrt((hidden * hidden).mean(axis=1, keepdims=True) + np.float32(1e-5))
+    if name == "asinh":
+        return np.arcsinh(hidden)
     if name == "gelu":
         return hidden * (np.float32(0.5) + np.float32(0.5) * erf(hidden * np.float32(0.5**0.5)))
     return np.maximum(hidden, hidden * np.float32(0.01 if name == "leaky_relu" else 0.0))

@@ -129,6 +129,8 @@ class _Nodes:
         name, output = activations_of(model.activation, len(model.layers) - 1)[number], f"activated_{number}"
         if name == "leaky_relu":
             return self.add("LeakyRelu", [hidden], output, alpha=LEAKY_SLOPE)
+        if name == "asinh":
+            return self.add("Asinh", [hidden], output)
         if name == "standardize":
             ones = self.constant(f"ones_{number}", np.ones(model.widths[number + 1], dtype=np.float32))
             return self.add("LayerNormalization", [hidden, ones], output, axis=1, epsilon=STANDARDIZE_EPS)
