@@ -51,8 +51,8 @@ class Scaling:
             features: [N, d], dense, memory-mapped or CSR.
             normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are);
                 ``standard`` subtracts its mean from each column and divides by its standard deviation (CSR keeps its
-                zeros: its columns get mean square one); ``asinh`` does the same and presses the values of columns with
-                long tails together, as a logarithm would; ``none``; ``auto`` is ``row`` for sparse rows that are never
+                zeros: its columns get mean square one); ``asinh`` does the same and compresses the values of columns
+                with long tails, as a logarithm would; ``none``; ``auto`` is ``row`` for sparse rows that are never
                 negative, such as bags of words, ``none`` for columns that are on a scale of about one already,
                 ``asinh`` if some have long tails, else ``standard``.
         """
