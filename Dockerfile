@@ -11,13 +11,13 @@ WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
 # The virtual environment is all that the second stage takes over.
-RUN python -m venv /opt/gssc \
-    && /opt/gssc/bin/pip install --no-cache-dir -c constraints.txt '.[serve]'
+RUN python -m venv /venv \
+    && /venv/bin/pip install --no-cache-dir -c constraints.txt '.[serve]'
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --no-create-home gssc
-COPY --from=build /opt/gssc /opt/gssc
-ENV PATH=/opt/gssc/bin:$PATH \
+COPY --from=build /venv /venv
+ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     OMP_NUM_THREADS=1

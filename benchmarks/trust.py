@@ -2,10 +2,12 @@
 
     python benchmarks/trust.py --data cora,citeseer,coauthor-cs --seeds 2
     python benchmarks/trust.py --data cora,citeseer --seeds 2 --trained
+    python benchmarks/trust.py --data cora,citeseer --seeds 2 --learned
 
 Edges: AUROC of the keep probability for added (wrong) against original edges, and on the clean graph the mean keep
 probability of edges within a class. Labels: AUROC of the label weight for changed against unchanged training labels,
-and the mean weight of unchanged ones. ``--trained`` adds STR-Sparse that starts from the evidence, after Algorithm 1.
+and the mean weight of unchanged ones. ``--trained`` adds STR-Sparse that starts from the evidence, after Algorithm 1,
+``--learned`` the trust that the default learner reports after training, which has heard the student's opinion.
 Labels of the ends of edges are used for scoring only. One JSON line per row.
 """
 
@@ -20,6 +22,7 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,13 +33,17 @@ from gssc.data import load_dataset
 from gssc.data.noise import add_noise
 from gssc.graph import Graph
 from gssc.learner.linear import ShortRows
+from gssc.learner.settings import Config
 from gssc.learner.spreading import spread, walk_matrix
+from gssc.result import fit
 from gssc.sparsify.str_sparse import STRSparseSettings
 from gssc.train.bilevel import BilevelTraining
 from gssc.trust.edges import edge_trust
 from gssc.trust.labels import label_trust
 from gssc.trust.pairs import edge_numbers
 from gssc.trust.sketch import unit_rows
+
+Keep = Callable[[Graph, int], np.ndarray]  # keep probability of each edge, by graph and seed
 
 STRUCTURE = ("none", "0.1", "0.2", "0.3", "as-distributed:0.1", "as-distributed:0.2", "as-distributed:0.3")
 LABELS = ("none", "uniform:0.2", "uniform:0.4", "asymmetric:0.2", "asymmetric:0.4")
@@ -53,15 +60,22 @@ def trained_keep(graph: Graph, seed: int) -> np.ndarray:
     return training.edge_trust()[1]
 
 
-def of_edges(clean: Graph, noise: str, seed: int, trained: bool) -> dict[str, Any]:
-    """Return measures of edge trust at one level of structure noise."""
+def learned_keep(graph: Graph, seed: int) -> np.ndarray:
+    """Return the keep probability that the default learner reports."""
+    config = Config()
+    config.train.seed = seed
+    return fit(graph, config).edge_trust()[1]
+
+
+def of_edges(clean: Graph, noise: str, seed: int, others: dict[str, Keep]) -> dict[str, Any]:
+    """Return measures of edge trust at one level of structure noise: of the evidence, and of others by name."""
     graph, _ = add_noise(clean, label="none", structure=noise, features="none", seed=seed)
     right = np.isin(edge_numbers(graph.edges, graph.num_nodes), edge_numbers(clean.edges, clean.num_nodes))
     alike = clean.labels[graph.edges[0]] == clean.labels[graph.edges[1]]
     started, trust = time.process_time(), edge_trust(graph, seed)
     found: dict[str, Any] = {"structure": noise, "wrong edges": int((~right).sum())}
     found |= {"estimated share": round(trust.noise_share, 3), "s": round(time.process_time() - started, 2)}
-    keeps = {"evidence": trust.keep} | ({"str_sparse": trained_keep(graph, seed)} if trained else {})
+    keeps = {"evidence": trust.keep} | {name: keep_of(graph, seed) for name, keep_of in others.items()}
     for name, keep in keeps.items():
         if (~right).any():
             found[f"{name} auroc"] = round(float(roc_auc_score(right, keep)), 3)
@@ -91,12 +105,15 @@ def main() -> None:
     parser.add_argument("--data", default="cora,citeseer,coauthor-cs")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--trained", action="store_true")
+    parser.add_argument("--learned", action="store_true")
     args = parser.parse_args()
+    others = {"str_sparse": trained_keep} if args.trained else {}
+    others |= {"learner": learned_keep} if args.learned else {}
     warnings.filterwarnings("ignore")
     for name in args.data.split(","):
         clean = load_dataset(name)
         for seed in range(args.seeds):
-            rows = [of_edges(clean, noise, seed, args.trained) for noise in STRUCTURE]
+            rows = [of_edges(clean, noise, seed, others) for noise in STRUCTURE]
             rows += [of_labels(clean, noise, seed) for noise in LABELS]
             for row in rows:
                 sys.stdout.write(json.dumps({"data": name, "seed": seed, **row}) + "\n")

@@ -56,7 +56,7 @@ def literal_settings() -> list[str]:
 def test_a_misspelt_choice_in_python_is_refused_by_name(place: str) -> None:
     config, (section, name) = ContrastConfig(), place.split(".")
     setattr(getattr(config, section), name, "typo")
-    with pytest.raises(GsscError, match=rf"^{place} is 'typo'; (known are|did you mean) "):
+    with pytest.raises(GsscError, match=rf"^{place} is 'typo'; (choose from|did you mean) "):
         config.check()
 
 
@@ -72,8 +72,8 @@ def test_a_misspelt_choice_in_python_is_refused_by_name(place: str) -> None:
         ("train.lr", None, "train.lr is None; it must be a number"),
         ("data.require_all_classes", 1, "data.require_all_classes is 1; it must be True or False"),
         ("data.graph", Path("x.npz"), "it must be text or None"),
-        ("sparsifier.maps", 2.0, "sparsifier.maps is 2.0; known are 1, 2"),
-        ("sparsifier.maps", None, "sparsifier.maps is None; known are 1, 2"),
+        ("sparsifier.maps", 2.0, "sparsifier.maps is 2.0; choose from 1, 2"),
+        ("sparsifier.maps", None, "sparsifier.maps is None; choose from 1, 2"),
         ("objective.negatives", "uniforn", "objective.negatives is 'uniforn'; did you mean 'uniform'?"),
     ],
 )

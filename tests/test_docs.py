@@ -201,7 +201,7 @@ def test_settings_page_has_every_section_and_every_option_a_meaning() -> None:
             assert all(row.rsplit(" | ", 1)[1].strip(" |") for row in rows)
 
 
-def test_generated_tables_name_every_data_set_and_what_presets_change() -> None:
+def test_generated_tables_name_every_dataset_and_what_presets_change() -> None:
     tables = load_tables()
     listed = tables.datasets()
     assert all(f"| `{name}` |" in listed for name in DATASETS)

@@ -308,7 +308,7 @@ def test_digits_with_five_labels_a_class_beat_an_mlp() -> None:
         ({"config": {"model": {"width": 3}}}, "unknown setting model.width"),
         ({"config": Config()}, "config is a Config; give a dict"),
         ({"config": {"model": {"name": "gcn"}}}, "config names the model gcn; this classifier trains gssc"),
-        ({"class_weight": {0: -1.0}}, "weights are numbers from 0 on"),
+        ({"class_weight": {0: -1.0}}, "weights must be numbers of at least 0"),
         ({"config": {"teachers": {"rounds": 0}}}, "teachers.rounds is 0"),
     ],
 )
@@ -380,3 +380,14 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "gssc.estimator")
     with pytest.raises(GsscError, match=r"sklearn is not installed: pip install 'gssc\[data\]'"):
         import_module("gssc.estimator")
+
+
+def test_columns_with_long_tails_are_learned_and_deployed() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    X = np.exp(rng.normal(size=(300, 5)) * 1.5 + 1.5 * y[:, None]) * np.array([1e-3, 1, 1, 1e3, 1e5])
+    known = np.where(np.arange(300) % 10 == 0, y, -1)
+    classifier = quick().fit(X, known)
+    assert classifier.model_.activation.startswith("asinh,")
+    assert classifier.score(X, y) > quick(normalize="standard").fit(X, known).score(X, y)
+    np.testing.assert_allclose(classifier.model_.predict_proba(X), classifier.predict_proba(X), atol=1e-5)

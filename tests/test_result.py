@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +43,13 @@ def test_a_result_has_a_short_form_and_its_history() -> None:
     edges, trust = result.edge_trust()
     assert np.array_equal(edges, GRAPH.edges)
     assert trust.shape == (GRAPH.num_edges,)
+
+
+def test_why_the_student_was_kept_reads_as_a_sentence() -> None:
+    config = Config()
+    config.teachers.pair_epochs = config.teachers.rounds = 1
+    reason = fit(GRAPH, config).kept_because
+    assert re.fullmatch(r"the student that is best on held-out (labels|rows) \(kind: [a-z ]+, round \d+\)", reason)
 
 
 @pytest.mark.parametrize("setting", ["transductive", "inductive"])

@@ -153,7 +153,7 @@ def test_many_columns_are_compared_by_name_in_time(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(80_000)]
     (tmp_path / "t.csv").write_text(",".join([*names, "c7"]) + "\n")
     start = time.process_time()
-    with pytest.raises(GsscError, match="column 'c7' is there twice"):
+    with pytest.raises(GsscError, match="column 'c7' appears twice"):
         read_rows(tmp_path / "t.csv")
     assert time.process_time() - start < 10
 

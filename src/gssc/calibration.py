@@ -10,14 +10,14 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-# Validation rows are few as a rule; this many rows' worth of trust in the probabilities as they are keeps a lucky
-# handful of them from asking for certainty.
+# Weight of the prior, in rows. Validation rows are usually few; it keeps a handful that are all right by luck from
+# driving the temperature to its lower bound.
 PRIOR_ROWS = 10
 LEAST, GREATEST = 0.02, 50.0  # temperatures considered: beyond them probabilities are zeros and ones, or all alike
 
 
 def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
-    """Mean gap between confidence and accuracy, over bins of equal width, weighted by the rows in each.
+    """Return the mean gap between confidence and accuracy, over bins of equal width, weighted by the rows in each.
 
     The confidence of a row is its highest probability. A bin includes its upper end, not its lower one.
 
@@ -28,7 +28,7 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
     Args:
         probabilities: of each class, [n, C].
         labels: class of each row, -1 where unknown; such rows do not count. NaN if none are left.
-        bins: how many.
+        bins: number of bins.
     """
     known = labels >= 0
     if not known.any():
@@ -47,8 +47,9 @@ def fit_temperature(
 
     .. math:: \min_T \; -\sum_i \log p_i^T(y_i) - \frac{m}{n} \sum_i \sum_c p_i^1(c) \log p_i^T(c)
 
-    The second term is m rows' worth of trust in the probabilities as they are. A few rows that all happen to be right
-    would otherwise ask for certainty; for hundreds of rows it hardly counts. The whole is convex in 1/T.
+    The second term counts as m more rows, whose labels are distributed as the unscaled probabilities. Without it, a few
+    rows that all happen to be right would drive T to zero; with hundreds of rows it hardly matters. The sum is convex
+    in 1/T.
 
     >>> fit_temperature(np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])).__round__(3)  # 2 / T = log 3
     1.82

@@ -90,7 +90,7 @@ class RunConfig:
         return replace(self, train=replace(self.train, epochs=min(self.train.epochs, epochs))) if epochs else self
 
     def plain(self) -> Self:
-        """Return these settings with Python's numbers in place of NumPy's, as a file would hold it."""
+        """Return these settings with Python's numbers in place of NumPy's, as a file would hold them."""
         parts = {section.name: getattr(self, section.name) for section in fields(self)}
         return replace(self, **{name: replace(part, **_plain(vars(part))) for name, part in parts.items()})
 
@@ -174,7 +174,7 @@ def config_class(model: str) -> type[RunConfig]:
 
 
 def sections(kind: type[RunConfig], model: str, sparsifier: str | None = None) -> dict[str, Any]:
-    """The class of each section, for a model and a sparsifier; for the sparsifier of the defaults if left out."""
+    """Return the class of each section, for a model and a sparsifier (the default one if left out)."""
     defaults = kind()
     named = {"model": _settings_of_model(model)}
     if sparsifier is not None:

@@ -60,10 +60,11 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     Args:
         n_neighbors: neighbours of a row when no edges are given.
-        normalize: ``standard`` puts columns on one scale, ``row`` divides rows by their sums, ``none`` does neither;
-            ``auto`` decides by the data. The trained model takes rows as they come: the scaling is part of it.
-        class_weight: None, ``balanced``, or a weight per class by its label. Balanced, every class counts equally in
-            training and in what is chosen, however few labels it has.
+        normalize: ``standard`` puts columns on one scale, ``asinh`` also presses long tails together as a logarithm
+            does, ``row`` divides rows by their sums, ``none`` does none of it; ``auto`` decides by the data. The
+            scaling is part of the trained model, which takes raw rows.
+        class_weight: None, ``balanced``, or a weight per class by its label. ``balanced`` makes every class
+            count equally in training and in model selection, however few labels it has.
         max_rows: without edges, at most this many rows take part in training, all labelled ones among them; the others
             are drawn at random. It bounds time and memory on large tables.
         config: settings of :class:`gssc.Config` as a nested dict, such as ``{"teachers": {"rounds": 1}}``. Seed,
@@ -75,13 +76,14 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     Attributes:
         classes_: the known labels, sorted.
         n_features_in_, feature_names_in_: columns of the table; their names, if it was a DataFrame.
-        model_: the trained MLP, a :class:`~gssc.deploy.model.DeployedModel` that takes rows as they come.
+        model_: the trained MLP, a :class:`~gssc.deploy.model.DeployedModel` that takes raw rows.
         transduction_: label of every row of ``fit``: the one given where known, the predicted one elsewhere.
         edge_index_: the edges of ``fit``, as given or found, [2, E].
         edge_keep_probability_: how far each column of ``edge_index_`` is trusted, from 0 to 1; NaN for self-loops.
+        choices_: what was decided by the data and why: scaling, whether pairs help, which student was kept.
         history_: one dict per epoch: losses, scores, edges kept, homophily, seconds.
         calibration_: ``temperature``, ``rows`` it was fitted on, and ``error_before`` and ``error_after``, the expected
-            calibration error on these very rows; NaN where there are none.
+            calibration error on the same rows; NaN where there are none.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -95,7 +97,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     def __init__(
         self,
         n_neighbors: int = 8,
-        normalize: Literal["auto", "standard", "row", "none"] = "auto",
+        normalize: Literal["auto", "standard", "asinh", "row", "none"] = "auto",
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         max_rows: int = 20_000,
         config: dict[str, dict[str, Any]] | None = None,
@@ -125,7 +127,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
                 a DataFrame, its index names the rows. Left out, nearest neighbours are found.
             validation: row numbers, or a mask, of labelled rows that choose and calibrate and are not learned from.
                 Left out, cross-validation over all labels chooses.
-            sample_weight: weight of each row's label, [N], in learning and in choosing; all one if left out.
+            sample_weight: weight of each row's label, [N], in training and in model selection; all one if left out.
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -255,8 +257,8 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         far = scaling.far_column()
         if far is not None:
             warnings.warn(
-                f"column {self._column(far)} lies far from zero for its spread, and single precision blurs it: "
-                "subtract its mean first",
+                f"column {self._column(far)} lies far from zero compared with its spread, so single precision loses "
+                "digits: subtract its mean first",
                 stacklevel=5,
             )
 
@@ -290,7 +292,9 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             return None
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels])
         if not ((weights >= 0).all() and weights[labels].any()):
-            raise GsscError(f"class_weight is {self.class_weight!r}; weights are numbers from 0 on, and not all 0")
+            raise GsscError(
+                f"class_weight is {self.class_weight!r}; weights must be numbers of at least 0, and not all 0"
+            )
         return np.asarray(weights / weights[labels].mean())
 
     def _keep(self, result: Result, table: RowGraph, features: Any, codes: np.ndarray) -> None:
@@ -309,7 +313,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             warnings.warn(note, stacklevel=5)
 
     def _judge_calibration(self, logits: np.ndarray, labels: np.ndarray) -> None:
-        """On validation rows; without any, the student learned probabilities that cross-validation calibrated."""
+        """Measure calibration on validation rows; without any, cross-validation calibrated what the student learned."""
         temperature = self.model_.temperature
         self.calibration_ = {
             "temperature": temperature,

@@ -21,8 +21,8 @@ def check_parameters(parameters: dict[str, Any]) -> None:
     config, normalize = parameters["config"], parameters["normalize"]
     if not (config is None or isinstance(config, dict)):
         raise GsscError(f"config is a {type(config).__name__}; give a dict of sections, as Config.to_dict() does")
-    if normalize not in ("auto", "standard", "row", "none"):
-        raise GsscError(f"normalize is {normalize!r}; it must be auto, standard, row or none")
+    if normalize not in ("auto", "standard", "asinh", "row", "none"):
+        raise GsscError(f"normalize is {normalize!r}; it must be auto, standard, asinh, row or none")
 
 
 def as_json(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from gssc.data.disk import RowFile
 from gssc.data.scaling import Scaling, usual_normalization
 from gssc.deploy.forward import row_factors
 
-ROWS_SCALED = 256  # together, of memory-mapped rows
+ROWS_SCALED = 256  # memory-mapped rows that are scaled together
 
 
 class SparseRows:
@@ -69,7 +69,7 @@ class _SparseProduct(torch.autograd.Function):
 
 
 def product(rows: Rows, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """rows [n, d] x weight [d, k], and a bias [k] added, for rows in any storage."""
+    """Return rows [n, d] x weight [d, k], plus a bias [k] if given, for rows in any storage."""
     if isinstance(rows, SparseRows):
         return _SparseProduct.apply(rows, weight, bias)
     return rows @ weight if bias is None else torch.addmm(bias, rows, weight)
@@ -85,13 +85,13 @@ class RowLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The same start as :class:`torch.nn.Linear`."""
+        """Initialise the parameters as :class:`torch.nn.Linear` does."""
         bound = self.weight.shape[0] ** -0.5
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, rows: Rows) -> Tensor:
-        """Rows [n, in] to [n, out]."""
+        """Map rows [n, in] to [n, out]."""
         return product(rows, self.weight, self.bias)
 
 
@@ -102,8 +102,8 @@ class FeatureTable:
         features: float32 array [N, d] (a memory map is read row by row, never whole) or CSR matrix.
         normalize: a :class:`~gssc.data.scaling.Scaling`, or the name of one that is learned from these features,
             see :meth:`~gssc.data.scaling.Scaling.of`.
-        device: hand out dense tensors on this device, as ordinary torch takes them; if left out, what is fastest on a
-            CPU.
+        device: provide dense tensors on this device, for ordinary torch operations; if left out, the storage that is
+            fastest on a CPU.
     """
 
     def __init__(self, features: Any, normalize: str | Scaling = "none", device: torch.device | None = None):
@@ -147,7 +147,7 @@ class FeatureTable:
         return rows if self.device is None else on_device(rows, self.device)
 
     def all(self) -> Rows:
-        """Every row at once; built once and kept."""
+        """Return every row at once; built once and kept."""
         if self._all is None:
             in_memory = isinstance(self.features, np.ndarray) and self.features.flags.writeable
             if self.device is not None:
@@ -161,7 +161,7 @@ class FeatureTable:
         return self._all
 
     def blocks(self, size: int = 65536, part: slice | None = None) -> Iterator[Rows]:
-        """All rows in order, or those of a part, a block at a time."""
+        """Yield all rows in order, or those of a part, one block at a time."""
         first, stop, _ = (part or slice(None)).indices(self.shape[0])
         if self.shape[0] <= size and stop - first == self.shape[0]:
             yield self.all()
@@ -176,7 +176,7 @@ def dense(rows: sp.csr_matrix) -> Tensor:
 
 
 def on_device(rows: Tensor, device: torch.device) -> Tensor:
-    """Rows on a device; to CUDA from pinned memory, so that the copy overlaps with what the device computes."""
+    """Return rows on a device; to CUDA from pinned memory, so that the copy overlaps with what the device computes."""
     return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
 
 
@@ -191,13 +191,12 @@ def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
     >>> columns_on_one_scale(unlike).std(axis=0).round(3).tolist()
     [1.0, 1.0]
     """
-    if (usual_normalization(features) if normalize == "auto" else normalize) != "standard":
-        return features
-    return FeatureTable(features, "standard").features
+    name = usual_normalization(features) if normalize == "auto" else normalize
+    return FeatureTable(features, name).features if name in ("standard", "asinh") else features
 
 
 def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:
-    """The rows of these nodes, in this order, stored as they were.
+    """Return the rows of these nodes, in this order, stored as they were.
 
     >>> rows_of(torch.tensor([[1.0], [2.0], [3.0]]), np.array([2, 0])).tolist()
     [[3.0], [1.0]]

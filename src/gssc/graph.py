@@ -48,7 +48,7 @@ class Graph:
         labels: [N] class ids (-1 unknown) or class names (None, NaN, "", -1 unknown; "-1" and "1" alone are two
             classes), or [N, T] binary targets with NaN where missing. Left out, every label is unknown.
         train, val, test: node ids or boolean masks; kept as sorted ids. Any may be empty.
-        name, split, setting: what to call this in a result. The setting is "transductive" (all is seen in
+        name, split, setting: names of these in results. The setting is "transductive" (all is seen in
             training), "inductive" (test nodes and their edges are not) or "cold-start" (test nodes moreover
             have no edges when predicted).
         class_names, node_ids, feature_names: what the numbers stand for, where known.
@@ -131,7 +131,7 @@ class Graph:
         return int(np.max(as_edges(self.edges, None, 0)[0], initial=-1)) + 1
 
     def _refuse_unlabelled(self) -> None:
-        """Training and choosing a model need labels; the label of a test node may be unknown."""
+        """Refuse training and validation nodes without a label; the label of a test node may be unknown."""
         for part in ("train", "val"):
             nodes = getattr(self, part)
             known = self.task.known(self.labels[nodes])

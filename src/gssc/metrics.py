@@ -18,7 +18,7 @@ def accuracy(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def roc_auc(scores: np.ndarray, targets: np.ndarray) -> float:
-    """Area under the ROC curve, averaged over the tasks that have both classes; missing targets (NaN) do not count.
+    """Return the area under the ROC curve, averaged over tasks that have both classes; NaN marks missing targets.
 
     Equal scores share their rank, so a constant score gives 0.5.
 
@@ -69,7 +69,7 @@ def binary_log_loss(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def edge_homophily(labels: np.ndarray, pairs: np.ndarray) -> float:
-    """Eq. 4: share of pairs [2, P] with the same label, among those with both labels known; NaN if there are none."""
+    """Return the share of pairs [2, P] with the same label, among those with both labels known (Eq. 4); NaN if none."""
     first, second = labels[pairs[0]], labels[pairs[1]]
     known = (first >= 0) & (second >= 0)
     return float((first[known] == second[known]).mean()) if known.any() else float("nan")

@@ -45,7 +45,7 @@ class UnknownRowsWarning(UserWarning):
 def known_rows(y: Any, classes: Any = None) -> np.ndarray:
     """Return where a label is known, bool [N].
 
-    Unknown are -1, None, NaN and "". -1 and 1 alone are two classes, as `GSSCClassifier` has it.
+    Unknown are -1, None, NaN and "". -1 and 1 alone are two classes, as in `GSSCClassifier`.
 
     Args:
         y: [N] labels.
@@ -76,7 +76,7 @@ def _labels(y: Any) -> np.ndarray:
 class LabelledSplit(BaseCrossValidator):  # type: ignore[misc]
     """Split the labelled rows by another splitter, and add the unknown rows to every training part.
 
-    Test parts hold labelled rows only, so every scorer of scikit-learn is right on them.
+    Test parts hold labelled rows only, so every scorer of scikit-learn is correct on them.
 
     Args:
         cv: number of folds, stratified by class, or any splitter of scikit-learn.

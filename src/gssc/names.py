@@ -1,4 +1,4 @@
-"""Names that people typed: suggestions for those that are almost right, and a form that is safe to show."""
+"""Words of messages: suggestions for names that are almost right, text that is safe to show, counts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
     >>> nearest("hiden", ["hidden", "layers"])
     "did you mean 'hidden'?"
     >>> nearest("x", ["hidden", "layers"])
-    'known are hidden, layers'
+    'choose from hidden, layers'
     """
     names = list(known)
     near = difflib.get_close_matches(str(wrong), names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}"
+    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "run"), counted(1200, "run")
+    ('1 run', '1,200 runs')
+    """
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
 # Control characters, which a terminal obeys; line separators; marks that reverse the direction of writing; halves of

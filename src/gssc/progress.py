@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gssc.train.training import Epoch, Training
 
 SECONDS_BETWEEN_LINES = 10.0
-USUAL_COST = {"students": 0.25, "rows": 0.5}  # of an epoch of this kind beside others, until one was seen
+USUAL_COST = {"students": 0.25, "rows": 0.5}  # relative time of an epoch of this kind, until one was measured
 WIDE = 110  # columns that homophily and the best score need beside the rest
 
 
@@ -125,7 +125,7 @@ class EpochProgress:
             self.console.print(f"trained {sum(self.pace.epochs.values())} epochs in {spent}", soft_wrap=True)
 
     def show(self, epoch: Epoch) -> None:
-        """Take in the record of an epoch."""
+        """Update with the record of an epoch."""
         now = time.monotonic()
         learner = isinstance(self.training, LearnerTraining)
         kind = kind_of(epoch.phase) if learner else epoch.phase if "" not in self.ahead else ""
@@ -145,7 +145,7 @@ class EpochProgress:
         return ", ".join(parts)
 
     def time_left(self) -> str:
-        """Return the time left, such as ``1:05 left``; it runs down while an epoch takes its time."""
+        """Return the time left, such as ``1:05 left``; it counts down during an epoch."""
         left = self.pace.left(self.ahead)
         return "" if left is None else f"{clock(max(0.0, left - (time.monotonic() - self.seen)))} left"
 

@@ -21,7 +21,7 @@ from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
 __all__ = ["Result", "finished", "fit", "make_training"]
 
 UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
-CALIBRATED = 200_000  # nodes of each part that calibration takes about, at most
+CALIBRATED = 200_000  # nodes of each part that calibration uses, at most about
 SAME_TRUST = 0.01  # keep probabilities closer than this count as equal
 
 
@@ -37,7 +37,7 @@ class Result:
         outcome: the kept epoch, scores, seconds and edges.
         calibration: temperature, and calibration errors of test nodes before and after; None where there is nothing
             to calibrate: no validation nodes, several targets per node, or a model that needs the graph.
-        notes: one line per thing that went on without an error but may have spoilt the result.
+        notes: one line per problem that raised no error but may have harmed the result.
     """
 
     training: Training
@@ -95,8 +95,8 @@ class Result:
     @property
     def kept_because(self) -> str:
         """Why that epoch was kept."""
-        student = self.choices.get("student")
-        return f"student {student}" if student else self.training.best.reason()
+        kind, _, reason = self.choices.get("student", "").rpartition(", ")
+        return f"the student that is {reason} (kind: {kind})" if kind else self.training.best.reason()
 
     @property
     def scores(self) -> np.ndarray:
@@ -131,7 +131,7 @@ class Result:
         return str(self._needs_graph) if self._needs_graph else None
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The undirected edges that were weighed, by node ids of the graph, [2, E], and their keep probabilities."""
+        """Return the undirected edges that were weighed, by node ids, [2, E], and their keep probabilities."""
         return self.training.edge_trust()
 
     def _scale_note(self) -> str | None:
@@ -188,7 +188,7 @@ class Result:
 
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
-    """The training of the model that ``config.model.name`` names, ready to run; streamed for a large graph on disk."""
+    """Return the training of the model that ``config.model.name`` names; streamed for a large graph on disk."""
     kind = training_for(graph, config)
     return kind(graph if kind.streams else graph.in_memory(), config)
 
@@ -217,7 +217,7 @@ def finished(training: Training, on_epoch: Callable[[Epoch], None] | None = None
     """Run a training to its end and return the result.
 
     Args:
-        training: wherever it stands.
+        training: a new one, or one restored from a checkpoint.
         on_epoch: called with the record of every epoch.
     """
     history = []

@@ -42,7 +42,7 @@ class Run:
     """A training run in a folder. It may be killed at any time: :meth:`train` continues from the last checkpoint.
 
     Args:
-        folder: where everything goes.
+        folder: the run folder.
         config: all settings; if left out, those of the run to resume, or the defaults for a new one.
         graph: the graph to train on, in place of what ``config.data`` names. To resume such a run, give it again.
         overwrite: replace a run that is already in the folder, once this one is finished.
@@ -78,7 +78,7 @@ class Run:
             raise GsscError(f"cannot write to {self.folder}: {error.strerror}") from None
         self._lock = keep_others_out(self.folder)
         run_folder.complete_replacement(self.folder)
-        # Loading took its time: another process may have been here since the first look.
+        # Loading takes time: another process may have written here since the first check.
         found = self._find_run(overwrite or resume)
         if found and overwrite:
             self._replaces, self.folder = self.folder, run_folder.begin_replacement(self.folder)
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the run in the folder came to its end."""
+        """Whether the run in the folder is finished."""
         return (self.folder / "metrics.json").exists()
 
     def train(
@@ -182,7 +182,7 @@ class Run:
         self._unlock()
 
     def _unlock(self) -> None:
-        """Let other processes into the folder again."""
+        """Release the lock, so that other processes may use the folder."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)

@@ -25,7 +25,7 @@ NEW, DONE, MOVING = ".new", ".done", ".moving"
 MARK = "# gssc run: every setting, enough to run it again\n"
 # Runs that were written before there was a mark have all of these sections, and a log.
 SECTIONS_BEFORE_MARK = {"data", "model", "sparsifier", "train"}
-# Settings that runs of earlier versions have and that are no more, with the value that describes what is always done.
+# Settings of earlier versions that no longer exist, with the value that describes what is now always done.
 RETIRED = {("train", "select"): "accuracy"}
 
 
@@ -46,7 +46,7 @@ def is_run(folder: Path) -> bool:
 
 
 def only_leftovers(folder: Path) -> bool:
-    """Whether a folder is empty but for hidden files of a process that was killed before config.yaml was whole."""
+    """Whether a folder is empty but for hidden files of a process that was killed before config.yaml was complete."""
     return all(item.name.startswith(".config.") for item in folder.iterdir())
 
 
@@ -113,14 +113,14 @@ class EpochLog:
 
 
 def clear(folder: Path) -> None:
-    """Delete the files of a run; config.yaml goes last, so that a folder without one is no run."""
+    """Delete the files of a run; config.yaml goes last, so that a folder without one is not a run."""
     for name in (CHECKPOINT, *reversed(FILES)):
         (folder / name).unlink(missing_ok=True)
 
 
 def begin_replacement(folder: Path) -> Path:
     """Return an empty folder for a run that is to replace the one in ``folder``; an unfinished one is discarded."""
-    exports_in(folder)  # raises now, not after hours of training, if one holds files that must not go
+    exports_in(folder)  # raises now, not after hours of training, if one holds files that must not be deleted
     shutil.rmtree(folder / NEW, ignore_errors=True)
     (folder / NEW).mkdir()
     return folder / NEW

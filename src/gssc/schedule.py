@@ -16,15 +16,16 @@ class ScheduleSettings:
     """The schedule of a model that is trained by gradient steps.
 
     Args:
-        epochs: at most this many.
+        epochs: maximum number of epochs.
         warmup_epochs: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
         patience: epochs without a better validation result before stopping.
         lr: learning rate.
         weight_decay: L2 penalty; some models put it on part of their weights only.
         normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
-            of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``none``
-            leaves them as they are; ``auto`` is ``row`` for sparse rows without negative values, such as bags of
-            words, ``none`` for columns on a scale of about one, else ``standard``.
+            of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``asinh``
+            also presses long tails together as a logarithm does, ``none`` leaves them as they are; ``auto`` is ``row``
+            for sparse rows without negative values, such as bags of words, ``none`` for columns on a scale of about
+            one, ``asinh`` if columns have long tails, else ``standard``.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
     """
@@ -34,7 +35,7 @@ class ScheduleSettings:
     patience: int = setting(100, low=1)
     lr: float = setting(0.01, low=0)
     weight_decay: float = setting(5e-4, low=0)
-    normalize: Literal["auto", "standard", "row", "none"] = "auto"
+    normalize: Literal["auto", "standard", "asinh", "row", "none"] = "auto"
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)
 
@@ -53,9 +54,10 @@ class TrainSettings(ScheduleSettings):
             separately.
         lr: learning rate of the classifier.
         weight_decay: L2 penalty of the classifier.
-        mix_lr: learning rate of what gives beta; slow by default, so that beta stays near the middle of its range.
+        mix_lr: learning rate of the module that computes beta; low by default, so that beta stays near the middle of
+            its range.
         batch_size: edges per batch; both directions of an undirected edge are pairs of their own.
-        max_batches: at most this many batches an epoch (0: all of them), for graphs with many edges.
+        max_batches: maximum number of batches per epoch (0: no limit), for graphs with many edges.
         average: decay of the running average of the weights, per step, that predicts and is deployed; 0 uses the
             weights as they are.
         device: where the model is trained: ``cpu``, or a device of torch such as ``cuda`` or ``mps``.
@@ -68,7 +70,7 @@ class TrainSettings(ScheduleSettings):
     epochs: int = setting(50, low=0)
     warmup_epochs: int = setting(60, low=0)
     patience: int = setting(50, low=1)
-    normalize: Literal["auto", "standard", "row", "none"] = "row"
+    normalize: Literal["auto", "standard", "asinh", "row", "none"] = "row"
     mix_lr: float = setting(1e-4, low=0)
     batch_size: int = setting(512, low=1)
     max_batches: int = setting(0, low=0)
@@ -107,7 +109,7 @@ class ConsolidateSettings:
 
     Args:
         epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
-            out, and then the best epoch by validation is kept (text, released program). With it, its last epoch is.
+            out, and the best epoch by validation is kept (text, released program). With it, its last epoch is kept.
         steps: rounds of averaging that mean over neighbours, in proportion to agreement.
     """
 
@@ -120,8 +122,8 @@ class TeacherSettings:
     """The teacher of a distilled model.
 
     Args:
-        name: of a model that passes messages, see ``gssc bench --list``; it has the settings of its own paper.
-        max_epochs: at most this many; 0 for as many as its paper has.
+        name: a message-passing model, see ``gssc bench --list``; it is trained with the settings of its paper.
+        max_epochs: maximum number of epochs; 0 for the number in its paper.
     """
 
     name: str = "sage"

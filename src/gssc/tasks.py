@@ -46,16 +46,16 @@ class Task(ABC):
     has_classes: ClassVar[bool] = False
 
     def unknown(self, count: int) -> Tensor:
-        """Targets of ``count`` rows, none of them known, [count, width]."""
+        """Return the targets of ``count`` rows, none of them known, [count, width]."""
         return torch.full((count, self.width), self.missing)
 
     def known(self, targets: Any) -> Any:
-        """Mask of the targets that are known; NaN marks those that are not. Takes tensors and arrays."""
+        """Return the mask of the targets that are known; NaN marks those that are not. Takes tensors and arrays."""
         return targets == targets
 
     @abstractmethod
     def loss(self, logits: Tensor, targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
-        """Mean loss over known targets; zero, with a gradient of zero, if there are none.
+        """Return the mean loss over known targets; zero, with a gradient of zero, if there are none.
 
         Args:
             logits: [..., width].
@@ -64,31 +64,31 @@ class Task(ABC):
         """
 
     def loss_weight(self, targets: Tensor, class_weight: Tensor | None = None) -> float:
-        """What :meth:`loss` divides by: the number of known targets, or the sum of their weights."""
+        """Return what :meth:`loss` divides by: the number of known targets, or the sum of their weights."""
         return float(self.known(targets).sum())
 
     @abstractmethod
     def soft_loss(self, logits: Tensor, soft_targets: Tensor, class_weight: Tensor | None = None) -> Tensor:
-        """Mean loss against soft targets, both [n, width]: probabilities, or numbers for a regression."""
+        """Return the mean loss against soft targets, both [n, width]: probabilities, or numbers for a regression."""
 
     @abstractmethod
     def probabilities(self, logits: Tensor, dim: int = -1) -> Tensor:
-        """Logits as probabilities; ``dim`` is the axis of the outputs. A regression has none: its logits stay."""
+        """Return logits as probabilities; ``dim`` is the axis of the outputs. A regression returns its logits."""
 
     @abstractmethod
     def agreement(self, logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """How far the pseudo-labels of rows ``first`` and ``second`` agree, in [0, 1]: the indicator of Eq. 16."""
+        """Return how far the pseudo-labels of rows ``first`` and ``second`` agree, in [0, 1] (indicator of Eq. 16)."""
 
     @abstractmethod
     def soft_agreement(self, probabilities: Tensor, first: Tensor, second: Tensor) -> Tensor:
         """Return the chance that two rows draw the same label from their probabilities."""
 
     def with_known(self, soft: Tensor, targets: Tensor) -> Tensor:
-        """Soft targets [n, width] with the known ones put in."""
+        """Return soft targets [n, width] with the known ones put in."""
         return torch.where(targets.isnan(), soft, targets)
 
     def rescaled(self, soft: Tensor) -> Tensor:
-        """Soft targets as probabilities again after averaging."""
+        """Return soft targets as probabilities again after averaging."""
         return soft
 
     @abstractmethod
@@ -97,15 +97,15 @@ class Task(ABC):
 
     @abstractmethod
     def log_loss(self, logits: np.ndarray, targets: np.ndarray) -> float:
-        """Mean loss of logits on known targets; NaN if there are none."""
+        """Return the mean loss of logits on known targets; NaN if there are none."""
 
     def homophily(self, targets: np.ndarray, pairs: np.ndarray) -> float:
-        """Eq. 4 over pairs [2, P]; NaN where rows have no single class."""
+        """Return the homophily (Eq. 4) of pairs [2, P]; NaN where rows have no single class."""
         return float("nan")
 
     @abstractmethod
     def decode(self, logits: np.ndarray) -> np.ndarray:
-        """Predictions: class numbers [n], or zeros and ones or numbers [n, width]."""
+        """Return predictions: class numbers [n], or zeros and ones or numbers [n, width]."""
 
 
 class Classes(Task):

@@ -17,19 +17,19 @@ from gssc.errors import GsscError
 
 TEXT_ENDINGS = (".csv", ".tsv", ".tab", ".txt")
 PARQUET_ENDINGS = (".parquet", ".pq")
-# By which a node table's id and label are known, unless the user names others.
+# Usual names of the id and label columns of a node table, for when the user names no others.
 ID_NAMES = ("id", "node_id", "node", "node id")
 LABEL_NAMES = ("label", "y", "class", "target")
 PIECE_BYTES = 1 << 18
 LONGEST_LINE = 1 << 24  # characters, enough for a row of a million features
-# What a .gz may unpack to: so many bytes, or so many times its size. Tables are rarely packed to a hundredth.
+# Limit of what a .gz may unpack to: so many bytes, or so many times its size. Tables rarely shrink to a hundredth.
 UNPACKED_BYTES, UNPACKED_TIMES = 1 << 30, 100
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
 
 
 def ending(path: Path) -> str:
-    """Return how a table's name ends, in small letters; ``.gz`` is taken off text tables.
+    """Return the ending of a table's name, in lower case; for text tables, without ``.gz``.
 
     >>> ending(Path("rows.CSV.gz")), ending(Path("rows.parquet.gz"))
     ('.csv', '.gz')
@@ -40,7 +40,7 @@ def ending(path: Path) -> str:
 
 
 def records_of(path: Path, decimal: str = ".", keep_blank: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield the :func:`records` of a file, packed or not."""
+    """Yield the :func:`records` of a file, compressed or not."""
     packed = path.suffix.lower() == ".gz"
     most = max(UNPACKED_BYTES, UNPACKED_TIMES * path.stat().st_size) if packed else None
     with gzip.open(path) if packed else path.open("rb") as file:
@@ -48,15 +48,15 @@ def records_of(path: Path, decimal: str = ".", keep_blank: bool = False) -> Iter
 
 
 class Lines:
-    """The lines of a text, read from bytes in UTF-8, of bounded length; the mark of spreadsheets is skipped.
+    """The lines of a text, read from bytes in UTF-8, of bounded length; a byte order mark is skipped.
 
     Args:
-        file: where the bytes come from; a pipe will do.
+        file: where the bytes come from; may be a pipe.
         path: what to call it in an error.
         most_bytes: how long the text may be; None is no bound.
 
     Attributes:
-        ready: whether a line is at hand, so that the next one can be had without waiting for a pipe.
+        ready: whether a line has been read, so that the next one comes without waiting for a pipe.
     """
 
     def __init__(self, file: Any, path: Path, most_bytes: int | None = None):
@@ -102,7 +102,7 @@ class Lines:
                 raise GsscError(
                     f"{self._path}:{number}: not a text table: the line has over {LONGEST_LINE:,} characters"
                 )
-        # What the csv module takes for the end of a line: no more than \n, \r and \r\n.
+        # The line ends of the csv module: only \n, \r and \r\n.
         self._lines.extend(io.StringIO("".join(parts), newline=""))
         self._at_end, self._rest = not piece, ""
         if piece and self._lines and not self._lines[-1].endswith("\n"):
@@ -184,7 +184,7 @@ Records = Iterator[tuple[int, list[str]]]
 
 
 def named_columns(path: Path, lines: Records, is_named: Callable[[list[str]], bool]) -> tuple[list[str], Records]:
-    """Names of the columns, each its own, and the rows with their line numbers, all as wide as the first line.
+    """Return the names of the columns, all different, and the rows with their line numbers, all of one length.
 
     Args:
         path: what to call the table in an error.
@@ -198,7 +198,7 @@ def named_columns(path: Path, lines: Records, is_named: Callable[[list[str]], bo
         return default_names(len(first)), _of_width(path, chain([(line, first)], lines), len(first))
     names = [cell.strip() for cell in first]
     if (twice := first_repeated(names)) is not None:
-        raise GsscError(f"{path}:{line}: column {twice!r} is there twice; rename one")
+        raise GsscError(f"{path}:{line}: column {twice!r} appears twice; rename one")
     return names, _of_width(path, lines, len(first))
 
 
@@ -213,7 +213,7 @@ def _of_width(path: Path, lines: Records, width: int) -> Records:
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that was there before, if any.
+    """Return the first name that repeats an earlier one, if any.
 
     >>> first_repeated(["a", "b", "a"])
     'a'
@@ -223,9 +223,9 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Return whether a first line names columns: some cell is no number, or they count 0, 1, 2, ... as pandas does.
+    """Return whether a first line names columns: some cell is not a number, or they count 0, 1, 2, ... as pandas does.
 
-    Two columns that are called 0 and 1 are taken for numbers, as they may well be an edge.
+    Two columns called 0 and 1 are taken for numbers, since they may be an edge.
 
     >>> is_header(["load", "7"]), is_header(["0", "1", "2"]), is_header(["0", "1"]), is_header(["0", "1", "0.5"])
     (True, True, False, False)
@@ -239,7 +239,7 @@ def counts_from_zero(cells: Sequence[str]) -> bool:
 
 
 def default_names(count: int) -> list[str]:
-    """Return the names of columns where the first line is data: a model trained on such a table finds its own again."""
+    """Return the names of columns where the first line is data; prediction finds them by the same names."""
     return [f"column {number}" for number in range(1, count + 1)]
 
 

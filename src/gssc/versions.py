@@ -11,7 +11,7 @@ from gssc import __version__
 def versions() -> dict[str, str]:
     """Return the versions of this package, Python, and the libraries that compute."""
     found = {"gssc": __version__, "python": platform.python_version()}
-    for name in ("torch", "numpy", "scipy", "torch_geometric", "scikit-learn"):
+    for name in ("torch", "numpy", "scipy", "torch_geometric", "scikit-learn", "rdkit"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -42,8 +42,29 @@ def test_bash_completes_commands_options_and_names(scripts: Path) -> None:
     assert bash(scripts, "gssc", "plot", "x", str(scripts / "ba")) == [str(scripts / "bash")]
 
 
-def test_zsh_can_read_its_script(scripts: Path) -> None:
-    shell("zsh", "-n", scripts / "zsh")
+# Types the arguments into an interactive zsh with the script in its fpath, each followed by a tab, and prints each line
+# as completed.
+ZSH_TYPES = r"""
+zmodload zsh/zpty
+zpty shell 'zsh -f -i'
+zpty -w shell "fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; bindkey '^I' complete-word"
+zpty -w shell 'show() { print -r -- "[${BUFFER}]"; BUFFER=; zle accept-line }; zle -N show; bindkey "^O" show'
+zpty -w shell 'print -r -- read''y'
+zpty -r shell seen '*ready*'
+for line in "${@:2}"; do
+    zpty -w -n shell "$line"$'\t\x0f'
+    zpty -r shell seen $'*\\[gssc *\\]\r\n*'
+    print -r -- ${${seen##*\[gssc }%%\]*}
+done
+"""
+
+
+def test_zsh_completes(scripts: Path, tmp_path: Path) -> None:
+    (tmp_path / "_gssc").write_text((scripts / "zsh").read_text(encoding="utf-8"), encoding="utf-8")
+    typed = ("gssc pr", "gssc audit runs --rev", "gssc train --model.hid", "gssc data imp", "gssc train citese")
+    found = shell("zsh", "-f", "-c", ZSH_TYPES, "zsh", tmp_path, *typed)
+    expected = ["predict", "audit runs --review", "train --model.hidden", "data import", "train citeseer"]
+    assert [line.strip() for line in found.splitlines()] == expected
 
 
 def test_fish_completes(scripts: Path) -> None:

@@ -55,7 +55,7 @@ def unfinished(run: Path) -> None:
     ("arguments", "damage", "message"),
     [
         (["run", "--format", "onxx"], None, "unknown format 'onxx': did you mean 'onnx'?"),
-        (["run", "--format", "keras"], None, "unknown format 'keras': known are onnx, numpy, torch, card"),
+        (["run", "--format", "keras"], None, "unknown format 'keras': choose from onnx, numpy, torch, card"),
         (["run"], None, "missing --format"),
         (["nowhere", "--format", "numpy"], None, "nowhere is not a run: there is no such folder"),
         (["run", "--format", "numpy"], unfinished, "run is not finished: resume it with gssc train --out run --resume"),

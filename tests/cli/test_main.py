@@ -29,7 +29,7 @@ def test_version(gssc) -> None:
     ("arguments", "message"),
     [
         (["prdict"], "error: unknown command 'prdict': did you mean 'predict'?\n"),
-        (["xyzzy"], f"error: unknown command 'xyzzy': known are {', '.join(COMMANDS)}, --help, --version\n"),
+        (["xyzzy"], f"error: unknown command 'xyzzy': choose from {', '.join(COMMANDS)}, --help, --version\n"),
         (["--versoin"], "error: unknown option '--versoin': did you mean '--version'?\n"),
         (["predict", "a", "b", "--ouput", "c"], "error: unrecognized arguments: --ouput c; did you mean '--out'?\n"),
         (["predict", "a", "b", "--ou", "c"], "error: unrecognized arguments: --ou c; did you mean '--out'?\n"),
@@ -96,7 +96,7 @@ class Failing:
         raise self.error
 
 
-OUT_OF_MEMORY = "error: not enough memory: make the model (model.hidden), the batches or the graph smaller\n"
+OUT_OF_MEMORY = "error: not enough memory\n"
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,22 @@ OUT_OF_MEMORY = "error: not enough memory: make the model (model.hidden), the ba
         (ImportError("lib.so: failed to map segment from shared object"), 2, OUT_OF_MEMORY),
     ],
 )
-def test_what_the_user_can_mend_is_one_line(monkeypatch, capsys, error: BaseException, code: int, line: str) -> None:
+def test_what_the_user_can_fix_is_one_line(monkeypatch, capsys, error: BaseException, code: int, line: str) -> None:
     monkeypatch.setitem(main_module.COMMANDS, "fail", Command("fail", "fails"))
     monkeypatch.setattr(main_module, "import_module", lambda name: Failing(error))
     assert main(["fail"]) == code
     assert capsys.readouterr() == ("", line)
+
+
+def test_advice_on_memory_fits_the_command(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(main_module, "import_module", lambda name: Failing(MemoryError()))
+    told = {}
+    for command in ("train", "data", "predict"):
+        assert main([command]) == 2
+        told[command] = capsys.readouterr().err
+    assert "(--model.hidden)" in told["train"]
+    assert "gssc data build" in told["data"]
+    assert "hidden" not in told["data"] + told["predict"]
 
 
 def test_our_own_mistakes_keep_their_traceback(monkeypatch) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import sparse
 
-from gssc.data.scaling import Scaling
+from gssc.data.scaling import MOST_SQUASHED, Scaling, usual_normalization
+from gssc.errors import GsscError
 
 
 def test_columns_on_one_scale_by_hand() -> None:
@@ -40,3 +42,40 @@ def test_a_column_far_from_zero_is_named() -> None:
     assert Scaling.of(near + np.array([0, 1e7]), "standard").far_column() == 1
     constant = np.array([[1e9, 0.0], [1e9, 1.0]])
     assert Scaling.of(constant, "standard").far_column() is None
+
+
+def test_long_tails_are_pressed_together_by_hand() -> None:
+    table = np.array([[0.0, 100.0], [1.0, 300.0], [2.0, 100.0], [1.0, 300.0], [1001.0, 200.0]])
+    scaling = Scaling.of(table, "auto")
+    scaled = scaling.applied(table)
+    # The first column has median 1 and is 1 away from it, where it is away at all; only the last value is far out.
+    np.testing.assert_allclose(scaled[:, 0], np.arcsinh([-1, 0, 1, 0, 1000]))
+    # The second has no long tail: mean 200, standard deviation 89.4, hardly bent.
+    np.testing.assert_allclose(scaled[:, 1], (table[:, 1] - 200) / 8000**0.5, rtol=0.01)
+    weight, bias = scaling.squashing_layer()
+    np.testing.assert_allclose(weight, [[1, 0], [0, 0.1 / 8000**0.5]])
+    first = np.array([[2.0, 3.0]]), np.array([0.5])
+    after, shift = scaling.folded(first)
+    np.testing.assert_allclose(np.arcsinh(table @ weight.T + bias) @ after.T + shift, scaled @ first[0].T + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("draw", "expected"),
+    [
+        (lambda rng: rng.normal(50, 20, (5000, 4)), "standard"),
+        (lambda rng: rng.exponential(20, (5000, 4)), "standard"),
+        (lambda rng: rng.uniform(0, 100, (5000, 4)), "standard"),
+        (lambda rng: rng.integers(0, 2, (5000, 4)) * 100.0, "standard"),
+        (lambda rng: np.exp(rng.normal(3, 1, (5000, 4))), "asinh"),
+        (lambda rng: 20 * rng.standard_cauchy((5000, 4)), "asinh"),
+        (lambda rng: 20.0 * rng.standard_normal((5000, MOST_SQUASHED + 1)) ** 9, "standard"),
+    ],
+)
+def test_only_columns_with_long_tails_are_squashed_by_default(draw, expected: str) -> None:
+    assert usual_normalization(draw(np.random.default_rng(0))) == expected
+
+
+def test_squashing_refuses_what_it_is_not_for() -> None:
+    for features in (sparse.csr_matrix([[1.0, 0.0]]), np.ones((2, MOST_SQUASHED + 1))):
+        with pytest.raises(GsscError, match="use standard or row"):
+            Scaling.of(features, "asinh")

@@ -353,7 +353,7 @@ def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> No
         ("id,x\n", EDGES, r"nodes\.csv has no rows"),
         (NODES, "source,target\n", r"edges\.csv has no rows"),
         (NODES, "source\na\n", "only one column"),
-        ("id,x,x\na,1,2\n", EDGES, r"nodes\.csv:1: column 'x' is there twice"),
+        ("id,x,x\na,1,2\n", EDGES, r"nodes\.csv:1: column 'x' appears twice"),
         ("id,label\na,1\nb,2\n", "a,b\na,b\n", "has no feature column"),
         (NODES.replace("1.5,val", "1.5,vall"), EDGES, r"nodes\.csv:3, column 'split': 'vall' is not train"),
         ('id,x\n"a\nb",1\nc,red\n', EDGES, r"nodes\.csv:4, column 'x': 'red'"),

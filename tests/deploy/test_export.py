@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from gssc.data.scaling import Scaling
 from gssc.deploy import DeployedModel
 from gssc.deploy.export import export_run, folder, numpy_predictor, onnx_format, torch_module
 from gssc.errors import GsscError
@@ -172,6 +173,19 @@ def test_rivals_with_layer_norm_are_exported_too(tmp_path: Path, format: str, ri
         logits, probabilities = read(export.folder, x)
         np.testing.assert_allclose(logits, true_logits, rtol=0, atol=2e-5)
         np.testing.assert_allclose(probabilities, true_probabilities, **CLOSE)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+@pytest.mark.parametrize("format", READERS)
+def test_squashed_columns_are_exported_too(tmp_path: Path, format: str) -> None:
+    network, x = trained("leaky_relu"), np.exp(2 * np.random.default_rng(0).standard_normal((40, 12)))
+    scaling, (first, *rest) = Scaling.of(x, "asinh"), network.folded_layers()
+    layers, activation = [scaling.squashing_layer(), scaling.folded(first), *rest], "asinh,leaky_relu,leaky_relu"
+    DeployedModel(layers, ["α", "b|c", "d", "e", "f"], activation=activation).save(tmp_path)
+    true_logits, _ = true_outputs(network, scaling.applied(x).astype(np.float32), {})
+    export = export_run(tmp_path, format)
+    for read in READERS[format]:
+        np.testing.assert_allclose(read(export.folder, x.astype(np.float32))[0], true_logits, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("format", READERS)

@@ -37,6 +37,7 @@ BY_TORCH = {
     "relu": torch.relu,
     "leaky_relu": lambda h: torch.nn.functional.leaky_relu(h, 0.01),
     "gelu": torch.nn.functional.gelu,
+    "asinh": torch.asinh,
     "standardize": lambda h: torch.nn.functional.layer_norm(h, h.shape[1:], eps=1e-5),
 }
 
@@ -94,9 +95,10 @@ def test_every_form_agrees_with_torch_in_double(
         np.testing.assert_allclose(model.logits(form), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("activation", ["standardize,leaky_relu", "asinh,leaky_relu"])
 @pytest.mark.parametrize("rows", [1, 30, 4500])
-def test_each_hidden_layer_may_have_an_activation_of_its_own(rows: int) -> None:
-    model = random_model([5, 8, 16, 3], activation="standardize,leaky_relu")
+def test_each_hidden_layer_may_have_an_activation_of_its_own(rows: int, activation: str) -> None:
+    model = random_model([5, 8, 16, 3], activation=activation)
     x = counts(np.random.default_rng(1), rows, 5)
     np.testing.assert_allclose(model.logits(x), by_torch(model, x), rtol=1e-4, atol=1e-4)
     assert model.embed(x).shape == (rows, 16)

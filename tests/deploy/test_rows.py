@@ -194,7 +194,7 @@ def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) ->
         ("a,b\n1,2\n-inf,1\n", "x.csv:3: column 'a' is -inf"),
         ("a,b\n1,1e39\n", "x.csv:2: column 'b' is 1e\\+39"),
         ("a,b\n1e308,1e308\n", "x.csv:2: column 'a' is 1e\\+308"),
-        ("a,a\n1,2\n", "x.csv:1: column 'a' is there twice"),
+        ("a,a\n1,2\n", "x.csv:1: column 'a' appears twice"),
         ('a,b\n1,"2\n', "x.csv:2: not a text table: unexpected end"),
         ("a,b\n1,\x002\n", "x.csv:2:"),
     ],
@@ -273,7 +273,7 @@ def test_wrong_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": ["1.5", "2"]}), path)  # as importing takes it
     assert read_rows(path).features.tolist() == [[1.5], [2]]
     pq.write_table(pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["a", "a"]), path)
-    with pytest.raises(GsscError, match="column 'a' is there twice"):
+    with pytest.raises(GsscError, match="column 'a' appears twice"):
         read_rows(path)
     pq.write_table(pa.table({"a": [1.0, None]}), path)
     with pytest.raises(GsscError, match="row 2, column 'a' is empty"):

@@ -41,6 +41,19 @@ def test_without_validation_labels_folds_of_training_labels_judge():
     assert set(jury.views[-1]) == set(range(20))
 
 
+def test_the_only_label_of_a_class_is_never_held_out():
+    labels = np.array([0, 0, 0, 1, 2, 2])
+    jury = Jury(labels, np.arange(6), np.empty(0, dtype=np.int64), 3)
+    assert all(3 in view for view in jury.views)
+    assert sorted(np.concatenate(jury.judges)) == [0, 1, 2, 4, 5]
+
+
+def test_one_label_of_each_class_leaves_none_to_judge():
+    jury = Jury(np.array([0, 1, 2]), np.arange(3), np.empty(0, dtype=np.int64), 3)
+    assert len(jury.views) == 1
+    assert not len(jury.truth)
+
+
 def test_flat_probabilities_stay_probabilities_however_sharp_they_become():
     """Log odds of a fraction divided by a small temperature: all terms are tiny, their sum is one all the same."""
     truth = np.random.default_rng(0).integers(0, 7, 300)

@@ -37,6 +37,7 @@ def odd_graphs() -> dict[str, Graph]:
         "one label": GRAPH.with_(train=GRAPH.train[:1]),
         "one label and one to validate": GRAPH.with_(train=GRAPH.train[:1], val=GRAPH.val[:1]),
         "no validation nodes": GRAPH.with_(val=None),
+        "one label of each class": GRAPH.with_(train=[list(GRAPH.labels).index(c) for c in range(3)], val=None),
         "one feature": GRAPH.with_(features=x[:, :1]),
         "two nodes": Graph([[1.0, 0.0], [0.0, 1.0]], [[0], [1]], [0, 1], train=[0], test=[1]),
     }

@@ -56,6 +56,13 @@ def test_without_judging_labels_all_opinions_count_alike():
     assert pool.weights() == {"a": 1.0, "b": 1.0}
 
 
+def test_without_judging_labels_opinions_that_use_edges_count():
+    pool = Pool(Jury(np.array([0, 1]), np.array([0, 1]), np.empty(0, dtype=np.int64), 2), *NO_EDGES, 2)
+    for name in ("regression on rows", "regression on rows spread over all edges"):
+        pool.add(name, opinion(np.array([0, 1]), np.array([False, False])))
+    assert pool.weights() == {"regression on rows spread over all edges": 1.0}
+
+
 def test_pruning_keeps_the_best_and_the_team():
     pool, truth = pool_of(MANY + 100)
     for number in range(KEPT + 5):

@@ -43,8 +43,8 @@ def test_students_that_cannot_follow_their_teacher_take_more_steps() -> None:
 
 
 def test_students_take_no_more_steps_than_the_limit_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gssc.learner.learner.VISITS", 0)
-    monkeypatch.setattr("gssc.learner.learner.VISITS_PER_EDGE", 0)
+    monkeypatch.setattr("gssc.learner.students.VISITS", 0)
+    monkeypatch.setattr("gssc.learner.students.VISITS_PER_EDGE", 0)
     training = learner(steps=10, signal=0.3)
     students = phases(training)
     assert training.rounds.effort == 1

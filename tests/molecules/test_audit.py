@@ -23,14 +23,15 @@ def test_flipped_labels_come_first_and_others_are_not_read(tmp_path: Path) -> No
     flipped = [3, 20, 41, 58]
     given[flipped] = 1 - given[flipped]
     given[70:] = np.nan
-    molecules = featurize(texts, given, ["oxygen"]).with_(train=np.arange(75), test=np.arange(75, 80))
+    molecules = featurize(texts, given, ["=oxygen"]).with_(train=np.arange(75), test=np.arange(75, 80))
     labels = doubtful_labels(molecules, trees=60)
     assert len(labels) == 70  # known and in training
     assert {label.row - 1 for label in labels[:4]} == set(flipped)
     assert labels[0].doubt >= labels[-1].doubt
     write_doubts(tmp_path / "out.csv", labels)
     with (tmp_path / "out.csv").open(newline="") as file:
-        assert next(csv.DictReader(file))["smiles"] == labels[0].smiles
+        first = next(csv.DictReader(file))
+    assert (first["smiles"], first["target"]) == (labels[0].smiles, "'=oxygen")  # no formula for a spreadsheet
     with pytest.raises(GsscError, match="exists already"):
         write_doubts(tmp_path / "out.csv", labels)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from gssc.errors import GsscError
 from gssc.molecules import read_molecules
 from gssc.molecules.deployed import DeployedMolecules
 from gssc.molecules.predict import predict_table
+from gssc.molecules.pretrain.finetune import one_pass
 from gssc.molecules.registry import MODELS, molecule_model
 from gssc.molecules.run import MoleculeRun
 from gssc.settings import Bounds, bounds_of, check_section
@@ -58,7 +61,9 @@ def test_train_then_predict_from_smiles(table: Path, tmp_path: Path, capsys: pyt
     assert len(rows) == 41  # nothing is lost
     assert rows[40]["probability_active"] == ""
     assert all(0 <= float(row["probability_active"]) <= 1 for row in rows[:40])
-    assert "blank predictions: 1 (row 41)\n" in capsys.readouterr().out
+    assert (
+        f"wrote 41 rows to {out}; 1 of them without a valid molecule, left blank (row 41)\n" in capsys.readouterr().out
+    )
     logits = np.load(run / "scores.npz")["scores"][:, 0]
     given = np.array([float(row["probability_active"]) for row in rows[:40]])
     np.testing.assert_allclose(given, 1 / (1 + np.exp(-logits)), atol=1e-5)
@@ -101,11 +106,57 @@ def test_resume_gives_the_bytes_of_an_uninterrupted_run(
     assert len((tmp_path / "begun" / "metrics.jsonl").read_text().splitlines()) == 3
 
 
-def test_without_validation_molecules_the_score_is_unknown(
+def test_scores_are_shown_for_people(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(table, tmp_path / "run", "--targets", "active", "--split", "random:80/0/20", *TINY) == 0
+    shown = capsys.readouterr()
+    assert "ROC-AUC unknown validation" in shown.out
+    assert "validation unknown" in shown.err
+    assert "1 binary target;" in shown.err
+    assert "no target has both classes" in shown.err
+    assert train(table, tmp_path / "other", "--targets", "potency", *TINY) == 0
+    shown = capsys.readouterr()
+    error = -json.loads((tmp_path / "other" / "metrics.json").read_text())["test_score"]
+    assert "RMSE" in shown.out
+    assert f", {error:.4f} test" in shown.out
+    assert "-" not in "".join(re.findall("validation .*", shown.err))
+
+
+def test_an_interrupted_pre_training_is_resumed_by_its_folder(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch_geometric")
+    given = ["--targets", "active", "--model", "graph_cl", "--settings.pool", "", "--settings.train.epochs", "1"]
+    passes = []
+
+    def interrupted(*arguments: object) -> float:
+        passes.append(1)
+        if len(passes) == 3:
+            raise KeyboardInterrupt
+        return one_pass(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("gssc.molecules.pretrain.finetune.one_pass", interrupted)
+    assert train(table, tmp_path / "run", *given) == 130
+    shown = capsys.readouterr().err
+    assert shown.index("model graph_cl, seed 0") < shown.index(f"resume with: gssc train --out {tmp_path / 'run'}")
+    assert main(["train", "--out", str(tmp_path / "run"), "--resume"]) == 0
+    assert len(passes) == 4  # two, the interruption, and the one that was missing
+    assert train(table, tmp_path / "whole", *given) == 0
+    assert len(passes) == 4  # from the cache
+    scores = [np.load(tmp_path / name / "scores.npz")["scores"] for name in ("run", "whole")]
+    assert (scores[0] == scores[1]).all()
+
+
+def test_a_training_that_cannot_begin_leaves_the_folder_as_it_was(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train(table, tmp_path / "run", "--targets", "active", "--split", "random:80/0/20", *TINY) == 0
-    assert "roc_auc unknown validation" in capsys.readouterr().out
+    run, given = tmp_path / "run", ["--targets", "active", *TINY]
+    wrong = [*given, "--settings.train.batch_size", "1"]
+    assert train(table, run, *wrong) == 2
+    assert "at least two are needed" in capsys.readouterr().err
+    assert train(table, run, *given) == 0
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    assert train(table, run, *wrong, "--overwrite") == 2
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
 def test_other_models_train_from_the_command_line_and_resume_by_folder(
@@ -116,7 +167,7 @@ def test_other_models_train_from_the_command_line_and_resume_by_folder(
     assert not (run / "model.json").exists()
     for command in (["predict", str(run), str(table), "--out", str(tmp_path / "x.csv")], ["export", str(run)]):
         assert main([*command, *(["--format", "card"] if command[0] == "export" else [])]) == 2
-        assert "not of GSSC" in capsys.readouterr().err
+        assert "its model is not GSSC" in capsys.readouterr().err
     assert main(["train", "--out", str(run), "--resume"]) == 0
     assert "fingerprint_forest" in capsys.readouterr().out
 
@@ -156,6 +207,26 @@ def test_a_long_table_is_predicted_in_blocks(table: Path, tmp_path: Path, monkey
     assert not (tmp_path / "c.csv").exists()
 
 
+def test_molecules_are_predicted_from_a_pipe(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    assert train(table, run, "--targets", "active", *TINY) == 0
+    assert main(["predict", str(run), str(table), "--smiles-column", "structure", "--out", str(out)]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(table.read_bytes())))
+    assert main(["predict", str(run), "-", "--smiles-column", "structure", "--out", "-"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == out.read_text().splitlines()
+    assert shown.err.startswith("wrote 41 rows;")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"name\na\n")))
+    assert main(["predict", str(run), "-", "--out", "-"]) == 2
+    assert "standard input has no column named smiles" in capsys.readouterr().err
+    for wrong in (["--id", "active"], ["--decimal", ","]):
+        assert main(["predict", str(run), str(table), *wrong, "--out", str(tmp_path / "x.csv")]) == 2
+        assert "for feature rows" in capsys.readouterr().err
+
+
 def test_rows_without_a_molecule_can_be_refused(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,8 +239,14 @@ def test_rows_without_a_molecule_can_be_refused(
     out = tmp_path / "out.csv"
     given = [str(run), str(table), "--smiles-column", "structure", "--out", str(out)]
     assert main(["predict", *given, "--invalid", "refuse"]) == 2
-    assert "row 41" in capsys.readouterr().err
+    assert "row 41: 'not a molecule' is not a SMILES" in capsys.readouterr().err
     assert not out.exists()
+    (tmp_path / "blank.csv").write_text("smiles,name\nC,a\n,b\n")
+    assert main(["predict", str(run), str(tmp_path / "blank.csv"), "--out", str(out), "--invalid", "refuse"]) == 2
+    assert "row 2: the SMILES is empty" in capsys.readouterr().err
+    (tmp_path / "empty.csv").write_text("\n")
+    assert main(["predict", str(run), str(tmp_path / "empty.csv"), "--out", str(out)]) == 2
+    assert "empty.csv is empty" in capsys.readouterr().err
     assert main(["predict", str(run), str(table), "--out", str(out)]) == 2
     assert "name it with --smiles-column" in capsys.readouterr().err
 
@@ -179,6 +256,14 @@ def test_a_binary_target_among_measurements_is_reported(
 ) -> None:
     assert train(table, tmp_path / "run", "--targets", "active,potency", *TINY) == 0
     assert "note: active has only the values 0 and 1 but is learned as a measurement" in capsys.readouterr().err
+    each = json.loads((tmp_path / "run" / "metrics.json").read_text())["test_score_per_target"]
+    molecules = read_molecules(table, smiles_column="structure", targets=["active", "potency"], split="random")
+    errors = (np.load(tmp_path / "run" / "scores.npz")["scores"] - molecules.targets)[molecules.test]
+    assert list(each) == ["active", "potency"]
+    np.testing.assert_allclose(list(each.values()), -np.sqrt((errors**2).mean(0)), rtol=1e-4)
+    assert main(["export", str(tmp_path / "run"), "--format", "card"]) == 0
+    assert "| test, potency |" in (tmp_path / "run" / "export-card" / "MODEL_CARD.md").read_text()
+    capsys.readouterr()
     assert train(table, tmp_path / "other", "--targets", "active", *TINY) == 0
     assert "measurement" not in capsys.readouterr().err
 

@@ -51,6 +51,7 @@ def test_saved_and_loaded_models_agree(tmp_path: Path) -> None:
     for radius, regression in ((0, False), (1, True)):
         model = made(radius, regression)
         model.save(tmp_path)
+        assert len({(tmp_path / name).stat().st_mode for name in ("model.json", "model.safetensors")}) == 1
         loaded = DeployedMolecules.load(tmp_path)
         np.testing.assert_allclose(loaded.predict_smiles(TEXTS, "skip"), model.predict_smiles(TEXTS, "skip"), rtol=1e-4)
 
@@ -71,18 +72,33 @@ def test_the_numpy_export_runs_on_its_own(run: Path, tmp_path: Path, capsys: pyt
     assert "predict.py" in capsys.readouterr().out
     table = tmp_path / "in.csv"
     table.write_text("name,structure\n" + "".join(f"m,{text}\n" for text in TEXTS))
-    code = "import sys; sys.modules['gssc'] = None; import predict; predict.main(*sys.argv[1:])"
+    code = "import sys; sys.modules['gssc'] = None; import predict; sys.exit(predict.main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, str(table), str(tmp_path / "found.csv"), "structure"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "out")}
     subprocess.run(command, check=True, env=environment, cwd=tmp_path)
     alone = [sys.executable, str(tmp_path / "out" / "predict.py")]
     assert subprocess.run(alone, capture_output=True, text=True).stderr.startswith("usage: python predict.py")
+    found = (tmp_path / "found.csv").read_bytes()
+    for source, words in ((table, "File exists"), (tmp_path / "missing.csv", "No such file"), (tmp_path, "directory")):
+        given = [*alone, str(source), str(tmp_path / "found.csv"), "structure"]
+        refused = subprocess.run(given, capture_output=True, text=True)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert words in refused.stderr
+    assert (tmp_path / "found.csv").read_bytes() == found
     with (tmp_path / "found.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["smiles"] for row in rows] == TEXTS
     assert rows[1]["first"] == ""
     values = [[float(row[name] or "nan") for name in ("first", "second")] for row in rows]
     np.testing.assert_allclose(values, made(2).predict_smiles(TEXTS, "skip"), atol=1e-5)
+    table.write_bytes(b"smiles;name\nCO;\n=1+1;b\n\xff;c\n")
+    refused = subprocess.run([*alone, str(table), str(tmp_path / "part.csv")], capture_output=True, text=True)
+    assert "error: " in refused.stderr
+    assert not (tmp_path / "part.csv").exists()
+    table.write_text("smiles;name\nCO;\n=1+1;b\n")
+    done = subprocess.run([*alone, str(table), str(tmp_path / "marks.csv")], check=True, capture_output=True, text=True)
+    assert done.stdout == f"wrote 2 rows to {tmp_path / 'marks.csv'}\n"
+    assert (tmp_path / "marks.csv").read_text().splitlines()[2] == "'=1+1,,"  # no formula for a spreadsheet
     table.write_text("smiles\nCO\n\nC\n\n")  # of one column: the first empty line is an empty cell
     subprocess.run([*alone, str(table), str(tmp_path / "column.csv")], check=True)
     assert [line.partition(",")[0] for line in (tmp_path / "column.csv").read_text().splitlines()[1:]] == [
@@ -113,6 +129,9 @@ def test_the_card_and_what_is_refused(run: Path) -> None:
     assert "| test | 0.75 |" in card
     assert "0. first" in card
     assert "of 2 targets of a molecule" in card
+    (run / "metrics.json").write_text('{"metric": "negative_rmse", "val_score": null, "test_score": -0.5}')
+    export_molecules(run, "card", out=run / "measured")
+    assert "| test | 0.5 |" in (run / "measured" / "MODEL_CARD.md").read_text()
     with pytest.raises(GsscError, match="exists already"):
         export_molecules(run, "card")
     with pytest.raises(GsscError, match="no export format 'torch'"):

@@ -67,8 +67,12 @@ def test_the_command_serves_molecules(
         "radius": 0,
         "max_rows": 3,
     }
+    assert b"openapi.json" in client.get("/docs").body
+    assert {"/predict", "/draw"} <= set(client.get("/openapi.json").json["paths"])
     assert client.get("/health").json == {"status": "ok"}
-    assert b"gssc_rows_total 2.0" in client.get("/metrics").body
+    counted = client.get("/metrics").body
+    assert b"gssc_rows_total 2.0" in counted
+    assert b'path="/draw"' in counted
 
 
 def test_a_token_is_asked_for(

@@ -188,15 +188,15 @@ def test_molecules_are_read_from_a_csv_predicted_drawn_and_downloaded(
     browser, start_process, tmp_path: Path, downloads: Path, oxygen_model
 ) -> None:
     oxygen_model.save(tmp_path)
-    (tmp_path / "mine.csv").write_text('name,structure\n"acid, acetic",CC(=O)O\nnone,\nmethanol,CO\nbad,C1CC(\n')
+    (tmp_path / "mine.csv").write_text('name,structure\n"acid, acetic",CC(=O)O\nnone,\nmethanol,CO\nbad,=C1CC(\n')
     page = Page(browser, start_process(tmp_path).client)
     assert "oxygen" in wait(lambda: page.text("model"))
     page.at("file").send_keys(str(tmp_path / "mine.csv"))
     wait(lambda: page.at("column").is_displayed())
     page.at("column").send_keys("structure")
-    wait(lambda: page.at("smiles").get_attribute("value") == "CC(=O)O\n\nCO\nC1CC(")
+    wait(lambda: page.at("smiles").get_attribute("value") == "CC(=O)O\n\nCO\n=C1CC(")
     page.at("go").click()
-    assert wait(lambda: page.text("result-title")) == "4 molecules, 2 not readable"
+    assert wait(lambda: page.text("result-title")) == "2 molecules, 2 lines without a valid molecule"
     shown = page.cells("predictions")
     half = "0.622"  # the logistic function of one half, the share of oxygen
     assert shown[0] == ["", "SMILES", "probability of oxygen"]
@@ -211,12 +211,18 @@ def test_molecules_are_read_from_a_csv_predicted_drawn_and_downloaded(
     assert lines[0] == "row,smiles,probability_oxygen,reason"
     assert [line.split(",")[0] for line in lines[1:]] == ["1", "2", "3", "4"]
     assert lines[2] == "2,,,the SMILES is empty"
+    assert lines[4].startswith("4,'=C1CC(,,'=C1CC(' is not a SMILES")  # no formula for a spreadsheet
+    (tmp_path / "header.csv").write_text("smiles\n")
+    page.at("file").send_keys(str(tmp_path / "header.csv"))
+    assert wait(lambda: page.text("error")) == "header.csv has no rows below its header."
+    page.at("column").send_keys("name")  # of the table before it, which is kept
+    wait(lambda: page.at("smiles").get_attribute("value") == "acid, acetic\nnone\nmethanol\nbad")
     page.at("smiles").clear()
     page.at("go").click()
     assert wait(lambda: page.text("error")) == "Enter at least one SMILES."
     for name, text, title in (
-        ("column.csv", "smiles\nCO\n\nC\n\n", "3 molecules, 1 not readable"),
-        ("marks.csv", "name;smiles\na;CO\n;\nb;\n", "3 molecules, 2 not readable"),
+        ("column.csv", "smiles\nCO\n\nC\n\n", "2 molecules, 1 line without a valid molecule"),
+        ("marks.csv", "name;smiles\na;CO\n;\nb;\n", "1 molecule, 2 lines without a valid molecule"),
         ("tabs.tsv", "name\tsmiles\n\na, b\tCO\n", "1 molecule"),
     ):
         (tmp_path / name).write_text(text)

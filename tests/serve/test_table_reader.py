@@ -87,7 +87,7 @@ def test_columns_are_found_by_name() -> None:
         ("csv", b"a,b,c\n1,2,\n", "t:2: column 'c' is empty"),
         ("csv", b"a,b,c\n1,nan,3\n", "t:2: column 'b' is nan"),
         ("csv", b"a,b,c\n1,2,3\n1,1e39,3\n", "t:3: column 'b' is 1e+39"),
-        ("csv", b"a,b,b\n1,2,3\n", "column 'b' is there twice"),
+        ("csv", b"a,b,b\n1,2,3\n", "column 'b' appears twice"),
         ("csv", b"1,2\n", "rows have 2 features, but the model was trained on 3: give the columns"),
         ("csv", b"1,2,3\n" * 6, "more than 5 rows"),
         ("csv", b"1,2,3\n" * 60, "more than 5 rows"),

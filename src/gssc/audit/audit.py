@@ -1,4 +1,4 @@
-"""The whole audit of a run, in order."""
+"""The audit of a run, step by step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gssc.graph import Graph
 from gssc.trust.pairs import PairEvidence
 from gssc.trust.sketch import feature_sketch, label_width
 
-STAGES = ("reading the run", "asking the model", "comparing edges", "comparing labels", "looking for duplicates")
+STAGES = ("reading the run", "predicting classes", "comparing edges", "comparing labels", "looking for duplicates")
 
 
 def audit_run(

@@ -26,7 +26,7 @@ class Column(NamedTuple):
 
 
 def edge_columns(findings: Findings, start: int, stop: int, features: bool = False) -> list[Column]:
-    """Some edges, from rank `start` to `stop`: ends, score, what the model takes them for, evidence.
+    """Return edges from rank `start` to `stop`: ends, score, predicted classes, evidence.
 
     Args:
         findings: of the audit.
@@ -50,7 +50,7 @@ def edge_columns(findings: Findings, start: int, stop: int, features: bool = Fal
 
 
 def label_columns(findings: Findings, start: int, stop: int, features: bool = False) -> list[Column]:
-    """Some labels, as :func:`edge_columns`: node, score, the label, what it might be, evidence."""
+    """Return labels, as :func:`edge_columns` does: node, score, the label, the suggested class, evidence."""
     ranking = findings.labels
     nodes = ranking.nodes[start:stop, 0].tolist()
     columns = [
@@ -68,7 +68,7 @@ def label_columns(findings: Findings, start: int, stop: int, features: bool = Fa
 
 
 def group_columns(findings: Findings, groups: list[DuplicateGroup], most: int) -> list[Column]:
-    """Groups of duplicates: size, what makes them worth a look, and at most so many of their nodes."""
+    """Return groups of duplicates: size, why they matter, and at most ``most`` of their nodes."""
     return [
         Column("size", [len(group.nodes) for group in groups]),
         Column("rows", ["equal" if group.identical else "nearly equal" for group in groups]),
@@ -85,7 +85,7 @@ def node_list(findings: Findings, nodes: np.ndarray, most: int) -> str:
 
 
 def strongest_features(findings: Findings, node: int) -> str:
-    """Return the features of a node that are largest in size, by name."""
+    """Return the names of the features of a node with the largest absolute values."""
     names = findings.graph.feature_names
     row: Any = findings.graph.features[[node]]
     assert names is not None

@@ -17,28 +17,28 @@ KEEP_RANGE = 1e-4, 1 - 1e-4
 def doubt_edges(
     graph: Graph, evidence: PairEvidence, keep_probability: np.ndarray | None, seed: int = 0, keep_counts: bool = True
 ) -> tuple[Ranking, list[str]]:
-    r"""Every edge with a score from 0 (trusted) to 1 (doubted), and notes on how the scores came about.
+    r"""Return every edge with a score from 0 (trusted) to 1 (doubted), and notes on how the scores were computed.
 
     .. math:: s_{ij} = 1 - \sigma \left( \mathrm{logit}\, \pi_{ij} + \mathrm{logit}\, c(M_{ij})
         - \mathrm{logit}\, \bar\pi \right)
 
-    :math:`\pi` is the chance that a pair with this evidence is an edge of the graph and not a pair drawn at random,
-    as many of one kind as of the other: a logistic regression on :data:`gssc.trust.pairs.MEASURES` says so. Nobody has
-    to know which edges are wrong, and wrong edges among those it learns from only make it a little less sure. An edge
-    is scored by a regression that was fitted without it.
+    :math:`\pi` is the probability that a pair with this evidence is an edge of the graph and not a random pair, from a
+    logistic regression on :data:`gssc.trust.pairs.MEASURES` that sees as many random pairs as edges. It needs no known
+    wrong edges, and wrong edges among those it learns from only make it a little less certain. An edge is scored by a
+    regression that was fitted without it.
 
-    M is the sparsifier's keep probability. It exists for edges alone, so that no comparison with random pairs tells
-    what it is worth. It counts as far as it goes along with the rest: :math:`c(M)` is the :math:`\pi` to be expected of
-    an edge with this M, by another regression, and :math:`\bar\pi` the mean. A sparsifier that keeps every edge alike
-    changes nothing. The model's own agreement about the two ends is shown but takes no part: training on an edge
+    M is the sparsifier's keep probability. It exists for edges only, so it cannot be compared with that of random
+    pairs. It counts as far as it agrees with the other evidence: :math:`c(M)` is the :math:`\pi` expected for an edge
+    with this M, from another regression, and :math:`\bar\pi` the mean. A sparsifier that keeps all edges equally
+    changes nothing. The model's own agreement on the two ends is shown but not used, because training on an edge
     raises it.
 
     Args:
         graph: its edges are scored.
         evidence: measures of pairs, of the same graph.
         keep_probability: of each edge, NaN where the sparsifier never saw it, [E]; None if there is none at all.
-        seed: of the random pairs and of what is left out when.
-        keep_counts: whether the keep probability counts; it is only shown if it follows from this same evidence.
+        seed: of the random pairs and of the folds.
+        keep_counts: whether the keep probability counts; it is only shown if it was derived from the same evidence.
     """
     measured = evidence.measure(graph.edges, are_edges=True)
     if keep_probability is not None:
@@ -56,12 +56,12 @@ def doubt_edges(
 
 
 def keep_shift(keep_probability: np.ndarray, looks_like_edge: np.ndarray) -> np.ndarray:
-    """What the sparsifier adds to the log odds of each edge, [E]; 0 where it never saw the edge."""
+    """Return what the sparsifier adds to the log odds of each edge, [E]; 0 where it never saw the edge."""
     shift = np.zeros(len(keep_probability))
     known = np.flatnonzero(~np.isnan(keep_probability))
     trust = logit(np.clip(keep_probability[known].astype(np.float64), *KEEP_RANGE))
     spread = trust.std() if len(known) else 0.0
-    if len(known) < FEWEST_FITTED or spread < 1e-6:  # all the same but for rounding
+    if len(known) < FEWEST_FITTED or spread < 1e-6:  # all the same except for rounding
         return shift
     inputs, wanted = ((trust - trust.mean()) / spread)[:, None], looks_like_edge[known]
     shift[known] = log_odds(inputs, fit_logistic(inputs, wanted)) - logit(wanted.mean())

@@ -1,4 +1,4 @@
-"""What an audit finds."""
+"""The result of an audit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Ranking:
 
     Args:
         nodes: the two ends of each edge [n, 2], or the node of each label [n, 1].
-        score: doubt, the greater the more, [n].
-        evidence: what the score was made of and what goes with it, each [n]; NaN where unknown.
+        score: doubt, higher is more doubtful, [n].
+        evidence: what the score was computed from, and what is only shown, each [n]; NaN where unknown.
     """
 
     nodes: np.ndarray
@@ -80,6 +80,6 @@ class Findings:
     confidence: np.ndarray | None = None
 
     def node_name(self, node: int) -> str:
-        """What the user calls a node: its id, or its number where there are no ids."""
+        """Return the user's name of a node: its id, or its number where there are no ids."""
         ids = self.graph.node_ids
         return str(node if ids is None else ids[node])

@@ -1,4 +1,4 @@
-"""Which training labels to doubt: those that opinions formed without them speak against."""
+"""Ranks training labels by doubt: those that estimates made without them contradict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gssc.audit.findings import Ranking
 from gssc.trust.class_means import held_out_probabilities, margins, probabilities_by_means, spread
 from gssc.trust.regression import held_out_by_regression
 
-LEAST = 1e-9  # probabilities below are taken for this: one opinion alone cannot rule a class out
+LEAST = 1e-9  # lower bound of probabilities, so that one estimate alone cannot rule a class out
 
 
 def doubt_labels(
@@ -21,13 +21,13 @@ def doubt_labels(
     probabilities: np.ndarray,
     witnesses: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Ranking:
-    r"""Every training label with a score from 0 (trusted) to 1 (doubted).
+    r"""Return every training label with a score from 0 (trusted) to 1 (doubted).
 
     .. math:: s_i = \frac{\max_{c \ne y_i} \bar p_{ic}}{\max_{c \ne y_i} \bar p_{ic} + \bar p_{i y_i}},
         \quad \bar p = \sqrt[3]{p^{(1)} p^{(2)} p^{(3)}}
 
-    the chance of the best other class, if it is that or the given one, by three opinions that count alike. All look
-    at the node's features, averaged over the graph:
+    the probability of the best other class, given that it is either that class or the label, by three estimates that
+    count equally. All use the node's features, averaged over the graph:
 
     ``held_out``
         class means of the labelled nodes, this one left out; see
@@ -36,9 +36,9 @@ def doubt_labels(
         a regression on the labelled nodes, this one left out; see
         :func:`gssc.trust.regression.held_out_by_regression`
     ``model_classes``
-        class means of the other nodes, each in the classes the model gives it
+        class means of the other nodes, by the classes the model predicts
 
-    Two more are shown but take no part, for training on the label has moved them towards it, right or wrong:
+    Two more are shown but not used, because training on the label has moved them towards it, right or wrong:
 
     ``neighbourhood``
         mean of the model's probabilities over the node's neighbours
@@ -51,7 +51,7 @@ def doubt_labels(
         adjacency: of the whole graph.
         sketch: short feature rows of all nodes.
         probabilities: of the model, all nodes, [N, C].
-        witnesses: other nodes whose class is known, and their class numbers: they are heard, not judged.
+        witnesses: other nodes whose class is known, and their class numbers: used as evidence, not ranked.
     """
     classes, rows = probabilities.shape[1], spread(sketch, adjacency)
     known, classes_known = nodes, labels
@@ -77,7 +77,7 @@ def doubt_labels(
 def doubt_targets(
     nodes: np.ndarray, targets: np.ndarray, adjacency: sp.csr_matrix, probabilities: np.ndarray
 ) -> Ranking:
-    """The same for multi-label targets [n, T]: mean distance of known targets from model and neighbourhood, 0 to 1."""
+    """Return the same for multi-label targets [n, T]: mean distance of known ones from model and neighbourhood."""
     known = ~np.isnan(targets)
     counts = np.maximum(known.sum(axis=1), 1)
     opinions = {"neighbourhood": neighbours_mean(probabilities, adjacency, nodes), "model": probabilities[nodes]}
@@ -90,7 +90,7 @@ def doubt_targets(
 
 
 def neighbours_mean(values: np.ndarray, adjacency: sp.csr_matrix, nodes: np.ndarray) -> np.ndarray:
-    """Mean of values over each node's neighbours, [n, C]; of a node without any, the mean over all nodes."""
+    """Return the mean of values over each node's neighbours, [n, C]; without any, the mean over all nodes."""
     degree = np.diff(adjacency.indptr)[nodes]
     sums = np.asarray(adjacency[nodes] @ values, dtype=np.float64)
     mean = values.mean(axis=0, dtype=np.float64)

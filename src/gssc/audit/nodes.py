@@ -22,12 +22,13 @@ NEIGHBOURS = 8
 def duplicate_groups(
     graph: Graph, sketch: np.ndarray, seed: int = 0, compared: Features | None = None
 ) -> list[DuplicateGroup]:
-    """Groups of nodes with equal or nearly equal feature rows (cosine above 0.999), the largest first.
+    """Return groups of nodes with equal or nearly equal feature rows (cosine above 0.999), the largest first.
 
-    Equal rows are found by a digest of their bytes, all of them. Nearly equal rows are looked for among rows that lie
-    on the same side of 24 random planes, eight times over, each compared with the next eight of its kind; the cosine is
-    then worked out from the rows themselves. Two rows with cosine 0.999 share a side in one of the eight with a chance
-    of about 0.999, so a few pairs just above the limit may be missed. Time and memory grow with the number of nodes.
+    Equal rows are found by a digest of their bytes, all of them. Nearly equal rows are searched among rows that lie on
+    the same side of 24 random planes, eight times over, each compared with the next eight of its group; the cosine is
+    then computed from the rows themselves. Two rows with cosine 0.999 are in the same group at least once in eight with
+    a probability of about 0.999, so a few pairs just above the limit may be missed. Time and memory are
+    proportional to the number of nodes.
 
     Args:
         graph: features, split and training labels.
@@ -52,12 +53,12 @@ def duplicate_groups(
 
 
 def featureless_nodes(features: Features) -> np.ndarray:
-    """Nodes whose features are all zero, ascending."""
+    """Return the nodes whose features are all zero, ascending."""
     return np.flatnonzero(_equal_rows(features) < 0)
 
 
 def isolated_nodes(graph: Graph) -> np.ndarray:
-    """Nodes without an edge, ascending."""
+    """Return the nodes without an edge, ascending."""
     return np.flatnonzero(np.bincount(graph.edges.ravel(), minlength=graph.num_nodes) == 0)
 
 
@@ -82,7 +83,7 @@ def _equal_rows(features: Any) -> np.ndarray:
 
 
 def _near_pairs(features: Any, nodes: np.ndarray, sketch: np.ndarray, seed: int) -> np.ndarray:
-    """Pairs of these nodes with a cosine above the limit, [2, P]."""
+    """Return the pairs of these nodes with a cosine above the limit, [2, P]."""
     rng = np.random.default_rng(seed)
     found = [np.empty((2, 0), dtype=np.int64)]
     for _ in range(TABLES):

@@ -103,7 +103,7 @@ def page(findings: Findings, top: int = 200) -> str:
 
 
 def _number(section: str, count: int, text: str) -> str:
-    """Return a count as a link to its section; one that calls for a look is coloured."""
+    """Return a count as a link to its section, coloured if it is not zero."""
     kind = ' class="some"' if count else ""
     return f'<li><a href="#{section}"><b{kind}>{count:,}</b> {text}</a></li>'
 
@@ -253,7 +253,7 @@ def _nodes(title: str, findings: Findings, nodes: np.ndarray, most: int) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot end the script element that contains it."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from gssc.audit.findings import Findings, Ranking
 
-# What people call the evidence of an edge.
+# Names of the evidence of an edge in the page.
 EDGE_EVIDENCE = {
     "features": "features",
     "neighbourhood_features": "neighbours' features",
@@ -14,7 +14,7 @@ EDGE_EVIDENCE = {
     "common_neighbours": "common neighbours",
     "keep_probability": "trust in training",
 }
-# What people call the opinions on a label, in a table and in a sentence.
+# Names of the estimates of a label, in a table and in a sentence.
 LABEL_EVIDENCE = {
     "held_out": ("other labels", "the other labelled nodes"),
     "regression": ("regression", "a regression on the other labels"),
@@ -22,7 +22,7 @@ LABEL_EVIDENCE = {
     "neighbourhood": ("neighbours", "the model's predictions of its neighbours"),
     "model": ("model", "the model's prediction"),
 }
-# What the columns mean, for the reader who points at a heading.
+# Meanings of the columns, shown when the pointer is on a heading.
 MEANINGS = {
     "score": "from 0, trusted, to 1, doubted",
     "predicted": "classes of the two ends as the model predicts them; one if they are the same",
@@ -60,7 +60,7 @@ def edge_evidence(ranking: Ranking) -> dict[str, np.ndarray]:
 def edge_reasons(findings: Findings, stop: int) -> list[str]:
     """Return a reason in words for each of the first edges: what is unusual about them."""
     ranking = findings.edges
-    # Share of edges with more of it: less than this edge has is the opposite side of the ranking.
+    # Share of edges with more of it.
     above = {name: share_below(-values, -values[:stop]) for name, values in edge_evidence(ranking).items()}
     sentences = []
     for row in range(min(stop, len(ranking))):
@@ -106,7 +106,7 @@ def _percent(share: float) -> str:
 
 
 def _listed(parts: list[str]) -> str:
-    """Join words as a sentence does.
+    """Join words as in a sentence.
 
     >>> _listed(["a", "b", "c"])
     'a, b and c'

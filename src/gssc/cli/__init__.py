@@ -1,1 +1,1 @@
-"""The command line: one thin file a command, found by name in :mod:`gssc.cli.main`."""
+"""The command line: one thin file per command, found by name in :mod:`gssc.cli.main`."""

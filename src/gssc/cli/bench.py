@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from gssc.errors import GsscError
+from gssc.names import counted, nearest
 
 if TYPE_CHECKING:
     from gssc.evaluate.executor import Executor
@@ -22,7 +23,7 @@ examples:
   gssc bench --models gcn,str_contrast --graph mine.npz,yours.npz:ratio:60/20/20
   gssc bench --models gcn,str_contrast --datasets cora --settings inductive,cold-start
   gssc bench --models all --datasets actor:fixed,squirrel --seeds 10 --jobs 2
-  gssc bench --store results.sqlite --export results.parquet       what is there, run nothing (also csv, md, tex)
+  gssc bench --store results.sqlite --export results.parquet       show and export what is stored (also csv, md, tex)
 
 Lists make a cross product; impossible combinations are left out, with the reason. A run that is in the store is not
 repeated: stop a sweep at any time and give the same command to continue, or give it on several machines that share the
@@ -56,7 +57,7 @@ DEFAULTS: dict[str, Any] = {
     "sparsifier": {},
 }
 HELP = {
-    "list": "show every model, sparsifier, dataset and noise, and stop",
+    "list": "show every model, sparsifier, dataset and noise, and exit",
     "models": "names, or all",
     "sparsifiers": "names, or all",
     "datasets": "names, optionally each with a split: cora,actor:fixed",
@@ -66,15 +67,15 @@ HELP = {
     "structure_noise": "KIND:RATE, such as random:0.2",
     "feature_noise": "KIND:RATE, such as mask:0.3",
     "seeds": "number of seeds, from seed 0 on",
-    "max_epochs": "shorten every schedule, for a quick look; 0 does not",
+    "max_epochs": "maximum epochs of every run, for a quick look; 0 is no limit",
     "store": "SQLite file that keeps every run",
-    "engine": "where runs happen: local (processes of this machine) or ray (a Ray cluster, RAY_ADDRESS)",
+    "engine": "where runs are computed: local (processes of this machine) or ray (a Ray cluster, RAY_ADDRESS)",
     "jobs": "runs at once, one thread each; default 1, with ray as many as the cluster has cores",
     "export": "write runs to .parquet or .csv, or a table to .md or .tex",
     "against": "method that others are compared with by paired differences, such as gcn or gcn+drop_edge",
     "retry": "repeat runs that failed",
     "rerun": "repeat runs that are in the store",
-    "overwrite": "replace the file of --export",
+    "overwrite": "replace the --export file if it exists",
 }
 
 
@@ -120,7 +121,7 @@ def run(args: Any) -> None:
         Console(markup=False, highlight=False).print(f"{what} written to {export}", soft_wrap=True)
     failed = sum(row["status"] == "failed" for row in runs)
     if ran and failed:
-        raise GsscError(f"{failed} of {len(runs)} runs failed; add --retry to run them again")
+        raise GsscError(f"{failed} of {counted(len(runs), 'run')} failed; add --retry to run them again")
 
 
 def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
@@ -161,7 +162,7 @@ def run_sweep(options: Any, store: Any) -> list[dict[str, Any]]:
     executor = executor_of(options)
     sweep = Sweep(made, store, executor, options.sparsifier, again=options.rerun, retry=options.retry)
     console.print(
-        f"{len(made)} runs, {len(made) - len(sweep.missing)} of them in {options.store} already; "
+        f"{counted(len(made), 'run')}, {len(made) - len(sweep.missing)} in {options.store} already; "
         f"{len(sweep.missing)} to do on {executor}",
         highlight=False,
     )
@@ -174,10 +175,9 @@ def executor_of(options: Any) -> Executor:
     """Return the executor that the options name."""
     from gssc.evaluate.executor import LocalProcesses
     from gssc.evaluate.sweep import run_job
-    from gssc.names import nearest
 
     if options.engine not in ENGINES:
-        raise GsscError(f"--engine {options.engine!r} is not known; {nearest(options.engine, ENGINES)}")
+        raise GsscError(f"unknown --engine {options.engine!r}: {nearest(options.engine, ENGINES)}")
     if options.engine == "ray":
         from gssc.evaluate.ray_executor import RayTasks
 
@@ -257,7 +257,7 @@ class SweepBar:
         now = time.monotonic()
         if not self.console.is_terminal and now - self.printed > SECONDS_BETWEEN_LINES:
             self.printed = now
-            # Nothing can be said about the time left before a run has ended.
+            # The time left is unknown before a run has ended.
             per_run = (now - self.began) / self.done if self.done else None
             left = "" if per_run is None else f", {clock(per_run * (self.total - self.done))} left"
             self.console.print(f"{self.done} of {self.total} done{failed}{left}", highlight=False)

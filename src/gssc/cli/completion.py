@@ -18,7 +18,7 @@ examples:
 
 Write the script again after an update, or after installing an extra: it lists the options that are there now.
 """
-# Subcommands of commands that have them: completed in the second place.
+# Subcommands, which are completed after the name of their command.
 Words = dict[str, list[str]]
 
 BASH = """\

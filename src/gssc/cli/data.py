@@ -23,7 +23,7 @@ _WIDTH_WITH_DESCRIPTIONS = 120
 
 
 def list_datasets(*, data_root: str | PathLike[str] | None = None) -> None:
-    """Print one line a dataset: its size, its default split, and whether its files are here already."""
+    """Print one line per dataset: its size, its default split, and whether its files are here already."""
     root = data_root_of(data_root)
     console = Console()
     if not console.is_terminal:  # a pipe has no width of its own: cut nothing there
@@ -104,7 +104,7 @@ def _is_graph_file(name: str) -> bool:
 
 
 def molecule_facts(name: str, data_root: str | PathLike[str] | None) -> Table:
-    """What a set of molecules is like."""
+    """Return a rich table of what a set of molecules is like."""
     from gssc.molecules import load_molecules
 
     molecules = load_molecules(name, data_root=data_root)

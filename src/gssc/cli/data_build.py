@@ -20,7 +20,7 @@ examples:
   gssc data build csbm --nodes 1000000 --edges 10000000 --features 128 --signal 4 --out big.graph
 
 A graph on disk is a folder of .npy files that are opened memory-mapped, so that it may be larger than memory:
-gssc train --graph big.graph streams it. It is built in bounded memory. After a kill, the same command goes on.
+gssc train --graph big.graph streams it. It is built in bounded memory. If interrupted, the same command continues.
 """
 SECONDS_BETWEEN_LINES = 5.0
 TABLE_OPTIONS = ("id_column", "label_column", "ignore_columns", "split_column", "source_column", "target_column")
@@ -28,7 +28,7 @@ CSBM_OPTIONS = ("nodes", "classes", "signal", "homophily", "features", "per_clas
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """The options of the subcommand."""
+    """Add the options of the subcommand."""
 
     def text(option: str, target: str, help: str, **more: Any) -> None:
         parser.add_argument(option, dest=target, type=str, help=help, **more)
@@ -37,7 +37,7 @@ def add_arguments(parser: CommandParser) -> None:
         "source", type=str, help="node table (.csv, .tsv, .parquet), graph (.npz), csbm, or a dataset's name"
     )
     text("--out", "out", "folder to write, such as big.graph", required=True)
-    text("--edges", "edges", "edge table of a node table; of csbm, the number of edges")
+    text("--edges", "edges", "edge table of a node table; for csbm, the number of edges")
     parser.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="type of the features")
     parser.add_argument("--overwrite", action="store_true", help="replace the graph in the folder")
     parser.add_argument("--check", action="store_true", help="read everything back at the end and compare digests")
@@ -45,9 +45,9 @@ def add_arguments(parser: CommandParser) -> None:
     text("--label", "label_column", "column with the classes, or several with binary targets", nargs="+")
     text("--ignore", "ignore_columns", "columns that are not features", nargs="+", default=[])
     text("--split-column", "split_column", "column with train, val or test; default split, where there is one")
-    text("--source-column", "source_column", "edge table's first end; default source, src, from or the first column")
-    text("--target-column", "target_column", "edge table's second end; default target, dst, to or the second column")
-    text("--weight", "weight_column", "edge table's weights; default weight, where there is one; none reads none")
+    text("--source", "source_column", "edge table's first end; default source, src, from or the first column")
+    text("--target", "target_column", "edge table's second end; default target, dst, to or the second column")
+    text("--weight", "weight_column", "edge table's weights; default weight, where there is one; none ignores it")
     parser.add_argument(
         "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
     )
@@ -67,7 +67,7 @@ _MEANING = {"val": "validation nodes", "test": "test nodes"}
 
 
 def run(options: dict[str, Any]) -> None:
-    """Build, show progress and what came out."""
+    """Build the graph, show progress, and describe the result."""
     from rich.console import Console
 
     from gssc.cli.data import graph_facts
@@ -100,7 +100,7 @@ def source_of(options: dict[str, Any]) -> GraphStream:
     if name == "csbm":
         edges = options["edges"]
         if edges is not None and not edges.isdecimal():
-            raise GsscError(f"--edges is {edges!r}; of csbm it is the number of edges")
+            raise GsscError(f"--edges is {edges!r}; for csbm it is the number of edges")
         return CsbmStream(num_edges=None if edges is None else int(edges), seed=options["seed"], **given)
     if given:
         raise GsscError(f"--{next(iter(given)).replace('_', '-')} is an option of csbm, not of {name}")
@@ -116,7 +116,7 @@ def source_of(options: dict[str, Any]) -> GraphStream:
     if path.suffix.lower() == ".npz":
         return NpzStream(path)
     if name not in DATASETS and path.exists():
-        raise GsscError(f"{path}: the ending is not known: give .csv, .tsv, .parquet or .npz")
+        raise GsscError(f"{path}: unknown type of file: give .csv, .tsv, .parquet or .npz")
     return InMemoryStream(
         load_dataset(
             name,

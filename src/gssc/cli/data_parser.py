@@ -37,7 +37,7 @@ SUMMARIES = {
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """The subcommands and their options."""
+    """Add the subcommands and their options."""
     subcommands = parser.add_subcommands(required=True, metavar="|".join(SUMMARIES))
     for name, summary in SUMMARIES.items():
         epilog = {"import": IMPORT_EXAMPLES, "build": data_build.EXAMPLES}.get(name)
@@ -76,7 +76,7 @@ def _data_root(parser: CommandParser) -> None:
 
 def _info(parser: CommandParser) -> None:
     parser.add_argument("name", type=str, help="a dataset's name (see gssc data list) or a graph (.npz, folder)")
-    parser.add_argument("--check", action="store_true", help="of a graph on disk: compare the digests of its files")
+    parser.add_argument("--check", action="store_true", help="for a graph on disk: compare the digests of its files")
     _data_root(parser)
 
 
@@ -110,7 +110,7 @@ def _import(parser: CommandParser) -> None:
     text(
         "--weight",
         "weight_column",
-        "column of weights in the edge table; default weight, where there is one; none reads none",
+        "column of weights in the edge table; default weight, where there is one; none ignores it",
     )
     parser.add_argument(
         "--features-from",

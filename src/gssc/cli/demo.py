@@ -85,7 +85,7 @@ def hold_out(graph: Graph, count: int, rng: np.random.Generator) -> tuple[Graph,
 
 
 def time_per_thousand(one: Contestant, graph: Graph) -> float:
-    """Milliseconds for 1,000 predictions: of rows where the method can, of a pass over the whole graph otherwise."""
+    """Return the milliseconds for 1,000 predictions: of rows where possible, else of a pass over the whole graph."""
     rows = graph.features[np.arange(1000) % graph.num_nodes]
     call = one.predict_nodes if one.serves_without_graph == "no" else lambda: one.predict_later(rows)
     times = []

@@ -48,11 +48,12 @@ def show(export: Export) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("file", title=str(export.folder))
+    table = Table("file")
     table.add_column("kB", justify="right")
     for path in export.files:
         table.add_row(path.name, f"{path.stat().st_size / 1000:,.1f}")
     console = Console(markup=False)  # a folder may be called [red]
+    console.print(f"written to {export.folder}", soft_wrap=True, highlight=False)
     console.print(table)
     lines = [*filter(None, [export.checked]), f"How to use it: {export.folder / 'MODEL_CARD.md'}"]
     console.print("\n".join(lines), soft_wrap=True, highlight=False)

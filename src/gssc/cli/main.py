@@ -24,8 +24,16 @@ from gssc.names import nearest, printable
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
 
-# In messages of torch, of threads and of the loader of libraries when there is no memory left.
+# Parts of the messages of torch, threads and the loader of libraries when there is no memory left.
 NO_MEMORY = ("allocate memory", "can't start new thread", "failed to map segment")
+# What each command can do with less memory.
+LESS_MEMORY = {
+    "train": "use a smaller model (--model.hidden) or a graph on disk (gssc data build), which is streamed",
+    "tune": "search smaller models (model.hidden), or run fewer workers at once",
+    "bench": "run fewer at once (--jobs), or compare on a smaller graph",
+    "score": "score fewer files at once (--jobs)",
+    "data": "gssc data build makes a graph on disk, in bounded memory",
+}
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
@@ -77,8 +85,9 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0; 2 for an error that the user can fix; 130 when interrupted."""
+    typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        _dispatch(typed)
         sys.stdout.flush()
     except GsscError as error:
         return _complain(str(error))
@@ -95,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MemoryError, RuntimeError, ImportError) as error:
         if not isinstance(error, MemoryError) and not any(words in str(error) for words in NO_MEMORY):
             raise
-        return _complain("not enough memory: make the model (model.hidden), the batches or the graph smaller")
+        advice = LESS_MEMORY.get(typed[0] if typed else "")
+        return _complain(f"not enough memory: {advice}" if advice else "not enough memory")
     except KeyboardInterrupt:
         _complain("interrupted")
         return EXIT_INTERRUPTED
@@ -141,7 +151,7 @@ def _complain(message: str) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    # A message may quote a name from a file, and a name may hold what a terminal obeys.
+    # A message may quote a name from a file, and a name may contain control sequences of a terminal.
     line = Text(f"error: {printable(' '.join(message.split()))}", style="red")
     Console(stderr=True).print(line, soft_wrap=True)
     return EXIT_USER_ERROR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +32,7 @@ def names_molecules(arguments: Sequence[str]) -> bool:
 
 
 def is_about_molecules(args: Any) -> bool:
-    """Return the same of parsed arguments."""
+    """Return the same for parsed arguments."""
     if args.get("molecules") or about_molecules(args.get("dataset")):
         return True
     return bool(args.get("resume") and args.get("out") and _noted(Path(args["out"])))
@@ -42,14 +43,14 @@ def add_train_arguments(parser: Any, model: str) -> None:
     parser.add_argument("dataset", type=str, nargs="?", help="bbbp, tox21, muv or hiv")
     parser.add_argument("--molecules", type=str, help="your own table of SMILES and targets, .csv or .tsv")
     parser.add_argument("--smiles-column", type=str, help="name of its column of SMILES; default smiles")
-    parser.add_argument("--targets", type=str, help="columns to learn, joined by commas; default all others")
+    parser.add_argument("--targets", type=str, help="columns to learn, separated by commas; default all others")
     parser.add_argument("--split", type=str, help="scaffold (default), random, random:60/20/20")
     parser.add_argument("--invalid", choices=("skip", "refuse"), help="rows without a valid molecule; default skip")
     parser.add_argument("--jobs", type=int, help="processes that read SMILES the first time; default one per core")
     parser.add_argument("--out", type=str, help="run folder; default runs/NAME")
     parser.add_argument("--model.name", type=str, help="gssc (default), gin, gcn, fingerprint_forest, ...")
     parser.add_argument("--seed", type=int, help="seed of the run")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
     parser.add_argument("--settings", type=type(molecule_model(model).settings()))
@@ -117,19 +118,35 @@ def train_molecules(args: Any) -> None:
             "for a probability, train it in a run without them",
             soft_wrap=True,
         )
-    chooses = settings.train.select == "validation"
-    metrics = run.train(
-        lambda epoch: console.print(
-            f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
-            f"validation {epoch.val_score:.4f}{' (best)' if epoch.best and chooses else ''}"
+    chooses, regression = settings.train.select == "validation", molecules.is_regression
+    try:
+        metrics = run.train(
+            lambda epoch: console.print(
+                f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
+                f"validation {shown_score(epoch.val_score, regression)}{' (best)' if epoch.best and chooses else ''}"
+            )
         )
-    )
-    val, test = ("unknown" if metrics[part] is None else metrics[part] for part in ("val_score", "test_score"))
+    except KeyboardInterrupt:
+        console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
+        raise
+    val, test = (shown_score(metrics[part], regression) for part in ("val_score", "test_score"))
     Console(markup=False, highlight=False).print(
-        f"{metrics['dataset']} ({metrics['split']}), {model}: {metrics['metric']} {val} validation, {test} test; "
-        f"{metrics['seconds']} s; saved to {folder}",
+        f"{metrics['dataset']} ({metrics['split']}), {model}: {'RMSE' if regression else 'ROC-AUC'} {val} validation, "
+        f"{test} test; {metrics['seconds']} s; saved to {folder}",
         soft_wrap=True,
     )
+    if not regression and "unknown" in (val, test):
+        console.print(
+            "note: a score is unknown if no target has both classes in its part of the split; try --split random",
+            soft_wrap=True,
+        )
+
+
+def shown_score(score: float | None, regression: bool) -> str:
+    """Return a validation or test score for people: an error without the sign that makes higher ones better."""
+    if score is None or math.isnan(score):
+        return "unknown"
+    return f"{-score if regression else score:.4f}"
 
 
 def molecules_of(data: dict[str, Any], data_root: str | None, jobs: int | None = None) -> MoleculeSet:
@@ -240,16 +257,20 @@ def predict_molecules(args: Any) -> None:
     """Predict for a table of SMILES and show how many rows were read."""
     from rich.console import Console
 
+    from gssc.deploy.tables import STREAM
     from gssc.molecules.deployed import DeployedMolecules
     from gssc.molecules.predict import predict_table
 
+    if args.id is not None or args.decimal != ".":
+        raise GsscError("--id and --decimal are for feature rows, not for SMILES: predictions have the row number")
     model = DeployedMolecules.load(args.run)
-    summary = predict_table(
+    counts = predict_table(
         model, args.rows, args.out, args.smiles_column, overwrite=args.overwrite, invalid=args.invalid or "skip"
     )
-    text = f"{summary.rows:,} rows, written to {args.out}"
-    if summary.invalid:
-        rows = ", ".join(map(str, summary.first_invalid))
-        more = ", ..." if summary.invalid > len(summary.first_invalid) else ""
-        text += f"; without a molecule, so with blank predictions: {summary.invalid:,} (row {rows}{more})"
-    Console(markup=False, highlight=False).print(text, soft_wrap=True)
+    to_stream = args.out == STREAM
+    text = f"wrote {counts.rows:,} row{'' if counts.rows == 1 else 's'}" + ("" if to_stream else f" to {args.out}")
+    if counts.invalid:
+        more = ", ..." if counts.invalid > len(counts.first_invalid) else ""
+        rows = ", ".join(map(str, counts.first_invalid)) + more
+        text += f"; {counts.invalid:,} of them without a valid molecule, left blank (row {rows})"
+    Console(stderr=to_stream, markup=False, highlight=False).print(text, soft_wrap=True)

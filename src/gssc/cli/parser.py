@@ -1,4 +1,4 @@
-"""The argument parser of every command: help that keeps its examples' lines, errors that are one line."""
+"""The argument parser of every command: help that keeps the line breaks of examples, errors of one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHe
 
 
 def plain_help(text: str) -> str:
-    """Return a help text without markup, Python types and facts that are obvious.
+    """Return a help text without markup, Python types and obvious remarks.
 
     >>> plain_help("``a`` or ``b``; see :func:`gssc.trust.edge_trust`. (type: Literal['a', 'b'], default: a)")
     'a or b; see edge_trust. (default: a)'

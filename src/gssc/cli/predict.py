@@ -23,9 +23,12 @@ examples:
 Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), as
 a graph on disk (a folder of gssc data build), or as CSV on standard input (-). If the model knows its features by name,
 columns are taken by name and others ignored. Ids are carried over from a column id, node_id or node, the one that --id
-names, or a first column that is not a feature. The output has the id (or row number), the predicted class and every
+names, or the first column if it is not a feature. The output has the id (or row number), the predicted class and every
 class's probability. Tables are read, and CSV is written, a block at a time, so they may be larger than memory; with
--o - the predictions of a pipe's rows come as soon as the rows do, and the summary goes to standard error.
+-o - the predictions for rows from a pipe are written as the rows arrive, and the summary goes to standard error.
+
+With a model of molecules, the rows are a text table with a column of SMILES, and the predictions are CSV: the row
+number, the SMILES and one column per target.
 """
 PROGRESS_FROM = 262_144  # rows from which progress is shown
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where standard error is no terminal
@@ -45,7 +48,9 @@ def add_arguments(parser: Any) -> None:
         required=True,
         help="where predictions go: .parquet, .csv or .npz; - is standard output, as CSV",
     )
-    parser.add_argument("--id", type=str, help="column with the ids; default id, node_id, node or a first other column")
+    parser.add_argument(
+        "--id", type=str, help="column with the ids; default id, node_id, node or a first column that is not a feature"
+    )
     parser.add_argument(
         "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
     )
@@ -80,7 +85,7 @@ def run(args: Any) -> None:
 
 
 def blocks_of(args: Any, model: DeployedModel) -> Iterator[TableRows]:
-    """The rows of a table or of a graph on disk, a block at a time."""
+    """Yield the rows of a table or of a graph on disk, one block at a time."""
     from gssc.deploy import row_blocks
 
     if Path(args.rows).is_dir():
@@ -92,7 +97,7 @@ def blocks_of(args: Any, model: DeployedModel) -> Iterator[TableRows]:
 
 @contextmanager
 def progress() -> Iterator[Any]:
-    """Yield a function that shows how many rows are done, once they are many: a bar, or lines where no terminal is."""
+    """Yield a function that shows how many rows are done, once there are many: a bar, or lines without a terminal."""
     from rich.console import Console
     from rich.progress import Progress, TextColumn
 
@@ -141,7 +146,7 @@ class PredictionCounts:
         self.seconds += seconds
 
     def show(self, out: str, to_stderr: bool) -> None:
-        """The classes by how often they were predicted."""
+        """Show the classes by how often they were predicted."""
         from rich.console import Console
         from rich.table import Table
 

@@ -14,8 +14,8 @@ examples:
 
 Input: .parquet, .csv, .tsv or .txt (text also .gz), or a folder with such files. Output: Parquet files
 part-*.parquet, which any reader takes as one table, and _manifest.json. Ids are carried over from the column that
-gssc predict takes (id, node_id, node, or a first column that is not a feature); without one, rows have a number and the
-name of their file. Files are streamed: memory does not grow with their size. Stop it at any time and give the same
+gssc predict takes (id, node_id, node, or the first column if it is not a feature); without one, rows have a number and
+the name of their file. Files are streamed: memory does not grow with their size. Stop it at any time and give the same
 command to continue; no row is lost or written twice. Use gssc predict for small tables.
 """
 ENGINES = ("local", "ray")
@@ -25,7 +25,7 @@ def add_arguments(parser: Any) -> None:
     """Add the options of the command."""
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument("rows", type=str, help="a table, or a folder of tables")
-    parser.add_argument("--out", type=str, required=True, help="folder of the scores")
+    parser.add_argument("--out", type=str, required=True, help="folder to write the scores to")
     parser.add_argument("--engine", type=str, default="local", help="local (processes of this machine) or ray")
     parser.add_argument("--jobs", type=int, help="files at once; default 1, with ray as many as the cluster has cores")
     parser.add_argument("--overwrite", action="store_true", help="replace the scores in the folder")
@@ -36,14 +36,14 @@ def run(args: Any) -> None:
     from rich.console import Console
 
     from gssc.evaluate.executor import LocalProcesses
-    from gssc.names import nearest
+    from gssc.names import counted, nearest
     from gssc.scoring.parts import score_file
     from gssc.scoring.score import score
 
     if args.jobs is not None and args.jobs < 1:
         raise GsscError("--jobs must be at least 1")
     if args.engine not in ENGINES:
-        raise GsscError(f"--engine {args.engine!r} is not known; {nearest(args.engine, ENGINES)}")
+        raise GsscError(f"unknown --engine {args.engine!r}: {nearest(args.engine, ENGINES)}")
     if args.engine == "ray":
         from gssc.evaluate.ray_executor import RayData
 
@@ -59,7 +59,7 @@ def run(args: Any) -> None:
 
     found = score(args.run, args.rows, args.out, executor, args.overwrite, on_file=show)
     Console(markup=False, highlight=False).print(
-        f"{found.rows:,} rows of {found.files:,} {'file' if found.files == 1 else 'files'} in {found.seconds:.1f} s, "
-        f"written to {found.parts:,} {'part' if found.parts == 1 else 'parts'} in {args.out}",
+        f"{found.rows:,} rows of {counted(found.files, 'file')} in {found.seconds:.1f} s, "
+        f"written to {counted(found.parts, 'part')} in {args.out}",
         soft_wrap=True,
     )

@@ -44,7 +44,7 @@ def add_arguments(parser: Any) -> None:
         "--max-concurrency", type=int, default=256, help="maximum requests in flight; others get 503 and Retry-After"
     )
     parser.add_argument(
-        "--batch-wait-ms", type=float, default=1.0, help="how long rows wait for others to form a batch"
+        "--batch-wait-ms", type=float, default=1.0, help="milliseconds that rows wait for others to form a batch"
     )
 
 
@@ -69,7 +69,7 @@ def run(args: Any) -> None:
         app = molecule_app(args.run, limits, token, hosts)
     else:
         run_model = read_run_model(args.run)
-        # The digest's first digits: another model, or other names, give another.
+        # The first digits of the digest, which differs for another model or other names.
         app = create_app(
             run_model.model, limits, token, model_id=run_model.digest[:16], card_text=card(run_model), hosts=hosts
         )

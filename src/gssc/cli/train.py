@@ -60,7 +60,7 @@ SHORTHANDS = {
 
 
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
-    """The options of the command; those of the settings are for the model that the arguments name."""
+    """Add the options of the command; those of settings depend on the model that the arguments name."""
     if names_molecules(arguments):
         add_train_arguments(parser, _value_of("--model.name", arguments) or "gssc")
         return
@@ -90,14 +90,14 @@ def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
 
 
 def add_settings(parser: Any, arguments: Sequence[str]) -> None:
-    """One option per setting of the model and the sparsifier that the arguments name."""
+    """Add one option per setting of the model and the sparsifier that the arguments name."""
     model = named("model", arguments) or DEFAULT_MODEL
     for name, section in sections(config_class(model), model, named("sparsifier", arguments)).items():
         parser.add_argument(f"--{name}", type=section)
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
-    """The arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file or YAML.
+    """Return the arguments with ``--model NAME`` as ``--model.name NAME``; anything else after --model is a file.
 
     The same for ``--sparsifier NAME``. ``--fast`` names the fast model.
     """
@@ -108,7 +108,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 
 def named(section: str, arguments: Sequence[str]) -> str | None:
-    """The model or sparsifier that is typed, or that a file of settings names; its settings may be typed, too."""
+    """Return the model or sparsifier that was typed or that a file of settings names, or None."""
     typed, own_file = _value_of(f"--{section}.name", arguments), _value_of(f"--{section}", arguments)
     if typed:
         return typed
@@ -224,7 +224,7 @@ def folder_of(args: Any, data: DataSettings) -> Path:
 
 
 def _typed(args: Any) -> Settings:
-    """What was typed, by section; your own graph by its full path, so that a run can be resumed from anywhere."""
+    """Return what was typed, by section; your own graph by its full path, so that a run resumes from anywhere."""
     given = {name: args[name] for name in vars(args) if hasattr(args[name], "as_dict")}
     typed = {name: values.as_dict() for name, values in given.items()}
     for values in typed.values():
@@ -267,7 +267,7 @@ def announce(run: Run, args: Any) -> None:
 
 
 def show_result(run: Run, metrics: dict[str, Any]) -> None:
-    """One small table, and where to go from here."""
+    """Show the scores in a small table, what was chosen and why, and the next command."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -283,7 +283,7 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     if reason := metrics.get("kept_because"):
         console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=True)
     for name, reason in metrics.get("choices", {}).items():
-        if name != "student":  # said above
+        if name != "student":  # in the line above
             console.print(f"  {name}: {reason}", soft_wrap=True)
     for note in metrics.get("notes", []):
         console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
@@ -294,7 +294,7 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
 
 
 def shown(name: str, value: Any) -> str:
-    """Return a number the way people read it."""
+    """Return a number as text for the table."""
     if value is None or math.isnan(value):
         return "-"
     if name.endswith("score"):

@@ -18,9 +18,10 @@ examples:
   gssc train cora --config tune/cora/recipe.yaml           with the settings that won
 
 Candidates of a setting are choices (64,128,256) or a range (0.1..0.7, with :log on a logarithmic scale); without
---search, a few that matter to the model. Test labels are removed before the search starts. Stop a search at any time
-and give the same command to continue; give it several times, also on machines that share the folder, to search faster.
-Trials that fall behind the median of the others are pruned. Other settings (--teachers.rounds 1) hold for every trial.
+--search, those of a few settings that matter for the model. Test labels are removed before the search starts. Stop a
+search at any time and give the same command to continue; give it several times, also on machines that share the folder,
+to search faster. Trials that fall behind the median of the others are pruned. Other settings (--teachers.rounds 1)
+hold for every trial.
 """
 DEFAULTS_IN_ARGS = False
 SETTINGS_BY_ARGUMENTS = True
@@ -87,7 +88,7 @@ def run(args: Any) -> None:
 
 
 def show_trials(study: Any, space: Sequence[Any]) -> None:
-    """The best trials with their settings."""
+    """Show the best trials with their settings."""
     from rich.console import Console
     from rich.table import Table
 

@@ -244,7 +244,7 @@ def clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
 
 
 def clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tuple[str, ...] | None:
-    """Return one name per column, each its own; None if there are none."""
+    """Return one name per column, all different; None if there are none."""
     if names is None:
         return None
     texts = tuple(str(name) for name in names)

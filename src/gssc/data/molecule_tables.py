@@ -57,11 +57,22 @@ def read_smiles_table(
 
 
 def open_table(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Return the header of a table and an iterator over its other lines, each with its line number."""
+    """Return the header of a file and an iterator over its other lines, each with its line number."""
     require_file(path)
-    lines = records_of(path, keep_blank=True)
+    return header_and_rows(path, records_of(path, keep_blank=True))
+
+
+def header_and_rows(
+    path: Path, lines: Iterator[tuple[int, list[str]]]
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """Return the header of a table and an iterator over its rows, each with its line number.
+
+    Args:
+        path: what to call the table in an error.
+        lines: the cells of its lines with their numbers; an empty line has no cells.
+    """
     first = next(lines, None)
-    if first is None:
+    if first is None or not any(map(str.strip, first[1])):
         raise GsscError(f"{path} is empty: it needs a header line and one line per molecule")
     header = [cell.strip() for cell in first[1]]
     return header, _same_width(path, header, lines)

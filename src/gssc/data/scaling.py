@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.errors import GsscError
+
 # Beyond this ratio of offset to spread, single precision leaves fewer than four digits to tell values apart.
 FAR_FROM_ZERO = 1e3
 SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
@@ -16,6 +18,11 @@ LARGEST_UNIT_VALUE = 10.0
 ROWS_JUDGED = 10_000
 NUMBERS_JUDGED = 2**20  # of memory-mapped rows
 COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
+# Long tails: a column whose farthest half per cent of values is this many times farther out than its usual value. It is
+# 4 for a normal distribution, 10 for an exponential one, 20 for the exponential of a normal one.
+TAIL, LONG = 0.995, 12.0
+ALMOST_STRAIGHT = 0.1  # gain of columns without long tails: asinh(0.1 z) / 0.1 is z up to 1.5% at three deviations
+MOST_SQUASHED = 512  # columns: a deployed model has a square layer for them
 
 
 @dataclass
@@ -25,11 +32,14 @@ class Scaling:
     Args:
         normalize: ``row`` divides every row by the sum of its absolute values, ``none`` does not.
         mean, scale: of every column, to subtract and then to divide by; None for neither.
+        gain: of every column; what is scaled becomes asinh(gain z) / gain, which is z near zero and a logarithm far
+            out. None leaves it as it is.
     """
 
     normalize: Literal["row", "none"]
     mean: np.ndarray | None = None
     scale: np.ndarray | None = None
+    gain: np.ndarray | None = None
 
     @classmethod
     def of(cls, features: Any, normalize: str) -> Scaling:
@@ -38,14 +48,19 @@ class Scaling:
         Args:
             features: [N, d], dense, memory-mapped or CSR.
             normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are);
-                ``standard`` takes its mean off each column and divides by its standard deviation (CSR keeps its zeros:
-                its columns get mean square one); ``none``; ``auto`` is ``row`` for sparse rows that are never
-                negative, such as bags of words, ``none`` for columns that are on a scale of about one already, else
-                ``standard``.
+                ``standard`` subtracts its mean from each column and divides by its standard deviation (CSR keeps its
+                zeros: its columns get mean square one); ``asinh`` does the same and presses the values of columns with
+                long tails together, as a logarithm would; ``none``; ``auto`` is ``row`` for sparse rows that are never
+                negative, such as bags of words, ``none`` for columns that are on a scale of about one already,
+                ``asinh`` if some have long tails, else ``standard``.
         """
         if normalize == "auto":
             normalize = usual_normalization(features)
-        if normalize != "standard":
+        if normalize == "asinh" and (sp.issparse(features) or features.shape[1] > MOST_SQUASHED):
+            raise GsscError(
+                f"normalize asinh is for dense features of at most {MOST_SQUASHED} columns: use standard or row"
+            )
+        if normalize not in ("standard", "asinh"):
             return cls("row" if normalize == "row" else "none")
         if isinstance(features, np.memmap):
             features = some_rows(features)
@@ -55,7 +70,16 @@ class Scaling:
         mean = features.mean(axis=0, dtype=np.float64)
         scale = features.std(axis=0, dtype=np.float64)
         constant = scale <= 1e-12 * np.abs(mean)  # rounding errors give a constant column a small deviation
-        return cls("none", mean, np.where(constant | (scale == 0), 1.0, scale))
+        standard = cls("none", mean, np.where(constant | (scale == 0), 1.0, scale))
+        return standard if normalize == "standard" else standard._squashing(features)
+
+    def _squashing(self, features: np.ndarray) -> Scaling:
+        """Return the same for columns without long tails; the others by their medians, and squashed."""
+        assert self.mean is not None
+        assert self.scale is not None
+        middle, usual, long = tails(some_rows(features))
+        gain = np.where(long, 1.0, ALMOST_STRAIGHT)
+        return Scaling("none", np.where(long, middle, self.mean), np.where(long, usual, self.scale), gain)
 
     def applied(self, features: Any) -> Any:
         """Return the table with scaled columns; row normalisation is left to training."""
@@ -63,7 +87,8 @@ class Scaling:
             return features
         if sp.issparse(features):
             return sp.csr_matrix(features @ sp.diags(1 / self.scale))
-        return (features - self.mean) / self.scale
+        scaled = (features - self.mean) / self.scale
+        return scaled if self.gain is None else np.arcsinh(self.gain * scaled) / self.gain
 
     def for_neighbours(self, scaled: Any) -> Any:
         """Return the rows to compute distances from: rows of counts are scaled to unit length."""
@@ -74,11 +99,23 @@ class Scaling:
         return sp.csr_matrix(sp.diags(1 / np.where(length > 0, length, 1.0)) @ scaled)
 
     def folded(self, layer: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return a linear layer that maps raw rows to what the given layer makes of scaled rows."""
+        """Return a linear layer that maps raw rows to what the given layer makes of scaled rows.
+
+        If rows are squashed, it takes what :meth:`squashing_layer` and asinh make of raw rows.
+        """
         if self.scale is None:
             return layer
+        if self.gain is not None:
+            return layer[0] / self.gain, layer[1]
         weight, bias = layer[0] / self.scale, layer[1].astype(np.float64)
         return weight, bias if self.mean is None else bias - weight @ self.mean
+
+    def squashing_layer(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the linear layer that stands before asinh in a deployed model; None if rows are not squashed."""
+        if self.gain is None or self.scale is None or self.mean is None:
+            return None
+        steep = self.gain / self.scale
+        return np.diag(steep), -steep * self.mean
 
     def far_column(self) -> int | None:
         """Return a column too far from zero, relative to its spread, for float32 to tell its values apart, or None."""
@@ -91,14 +128,33 @@ class Scaling:
 
 
 def usual_normalization(features: Any) -> str:
-    """Return what ``auto`` stands for: ``row``, ``none`` or ``standard``; judged by at most 10,000 rows."""
+    """Return what ``auto`` stands for: ``row``, ``none``, ``standard`` or ``asinh``; judged by at most 10,000 rows."""
     rows = some_rows(features)
     filled = (rows != 0).sum() / max(1, rows.shape[0] * rows.shape[1])
     if filled <= SPARSE_SHARE and rows.min() >= 0:
         return "row"
     spread = column_spread(rows)
     alike = len(spread) == 0 or (spread.max() <= UNIT_SCALE[1] and np.median(spread) >= UNIT_SCALE[0])
-    return "none" if alike and max(rows.max(), -rows.min()) <= LARGEST_UNIT_VALUE else "standard"
+    if alike and max(rows.max(), -rows.min()) <= LARGEST_UNIT_VALUE:
+        return "none"
+    squashed = not sp.issparse(rows) and rows.shape[1] <= MOST_SQUASHED and tails(rows)[2].any()
+    return "asinh" if squashed else "standard"
+
+
+def tails(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the median of each column, the median distance from it where there is any, and whether tails are long.
+
+    >>> middle, usual, long = tails(np.array([[1.0, 1], [2, 2], [3, 3], [2, 2], [90, 4]]))
+    >>> middle.tolist(), usual.tolist(), long.tolist()
+    ([2.0, 2.0], [1.0, 1.0], [True, False])
+    """
+    values = np.asarray(rows, dtype=np.float64)
+    if not len(values):
+        return np.zeros(values.shape[1]), np.ones(values.shape[1]), np.zeros(values.shape[1], dtype=bool)
+    middle = np.median(values, axis=0)
+    away = np.abs(values - middle)
+    usual = np.array([np.median(column[column > 0]) if column.any() else 1.0 for column in away.T])
+    return middle, usual, np.quantile(away, TAIL, axis=0) > LONG * usual
 
 
 def column_spread(rows: Any) -> np.ndarray:
@@ -112,9 +168,9 @@ def column_spread(rows: Any) -> np.ndarray:
 
 
 def some_rows(features: Any) -> Any:
-    """At most 10,000 rows at equal distances, in memory; all of them if there are no more.
+    """Return at most 10,000 rows at equal distances, in memory; all of them if there are no more.
 
-    Of wide memory-mapped rows there are fewer, so that they take a few megabytes.
+    If rows are wide and memory-mapped, there are fewer, so that they take a few megabytes.
     """
     count, most = features.shape[0], ROWS_JUDGED
     if isinstance(features, np.memmap):

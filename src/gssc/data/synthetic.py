@@ -109,7 +109,7 @@ def make_csbm(
 
 
 def whole(name: str, value: Any) -> int:
-    """Return a count as an int; 1e5 from a settings file is accepted, 2.5 or "many" is not."""
+    """Return a count as an int. Raises GsscError for 2.5 or "many"; 1e5 from a settings file is accepted."""
     try:
         if isinstance(value, bool) or int(value) != float(value):
             raise ValueError

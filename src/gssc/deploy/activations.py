@@ -1,7 +1,8 @@
-"""What stands between the linear maps of a deployed model.
+"""The activations between the linear maps of a deployed model.
 
 GSSC and most others need one activation throughout. Graph-MLP and LinkDist also put every hidden row on mean zero and
-variance one (layer norm, whose scale and shift are folded into a linear map), so a model may name one per hidden layer.
+variance one (layer norm, whose scale and shift are folded into a linear map), and columns with long tails are pressed
+together first (asinh), so a model may name one per hidden layer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 LEAKY_SLOPE = 0.01
 STANDARDIZE_EPS = 1e-5  # added to the variance of a row
-ACTIVATIONS = ("relu", "leaky_relu", "gelu", "standardize")
+ACTIVATIONS = ("relu", "leaky_relu", "gelu", "standardize", "asinh")
 # Abramowitz and Stegun 7.1.26: the error function to 1.5e-7, without SciPy.
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ERF_STEP = 0.3275911
@@ -37,6 +38,8 @@ def activate(hidden: np.ndarray, name: str, spare: np.ndarray) -> None:
         hidden -= hidden.mean(axis=1, keepdims=True)
         np.multiply(hidden, hidden, out=spare)
         hidden /= np.sqrt(spare.mean(axis=1, keepdims=True) + hidden.dtype.type(STANDARDIZE_EPS))
+    elif name == "asinh":
+        np.arcsinh(hidden, out=hidden)
     else:
         slope = np.array(LEAKY_SLOPE if name == "leaky_relu" else 0, dtype=hidden.dtype)
         np.maximum(hidden, np.multiply(hidden, slope, out=spare), out=hidden)

@@ -16,7 +16,7 @@ OTHER_COLUMNS = (*LABEL_NAMES, "split")
 def chosen_columns(
     path: Path, header: Sequence[str], wanted: Sequence[str] | None, width: int | None, id_name: str | None = None
 ) -> list[int]:
-    """Return which columns of a table are features; refuses a table that has not as many as a model wants."""
+    """Return which columns of a table are features; refuses a table whose number of features does not fit the model."""
     try:
         columns = feature_columns(header, wanted, id_name)
     except ValueError as error:
@@ -73,7 +73,7 @@ def find_id_column(header: Sequence[str], wanted: Sequence[str] | None = None, g
 
 
 def wrong_width(found: int, width: int, feature_names: Sequence[str] | None) -> str:
-    """What is wrong with rows that have too many or too few features, and what to do.
+    """Return the error for rows with too many or too few features, and what to do.
 
     >>> wrong_width(3, 2, ["load", "heat"])
     'rows have 3 features, but the model was trained on 2: give the columns it was trained on, in order (load, heat)'

@@ -22,12 +22,12 @@ from gssc.deploy.activations import activate, activations_of
 if TYPE_CHECKING:
     from gssc.deploy.model import DeployedModel
 
-# Of what a single row goes through fast. Arrays, because NumPy has to make one of a scalar in every call.
+# Activations of the fast pass, by their slope below zero. Arrays, because NumPy would convert a scalar in every call.
 SLOPES = {
     "relu": np.array(0, dtype=np.float32),
     "leaky_relu": np.array(LEAKY_SLOPE, dtype=np.float32),
 }
-LARGEST = float(np.finfo(np.float32).max)  # what one over the sum of a row may be, should that be next to nothing
+LARGEST = float(np.finfo(np.float32).max)  # bound of one over the sum of a row, for sums near zero
 # Of 128 to 10,000 rows, 2,048 was fastest at 256 hidden units: fewer fit the cache better but repeat more overhead.
 BLOCK_ROWS = 2048
 SPARSE_BLOCK_ROWS = 4096  # a sparse product makes an array of its own for every block
@@ -55,7 +55,7 @@ Block = np.ndarray | SparseBlock
 
 
 class LinearMap(NamedTuple):
-    """A linear map, with its weight [in, out] the way round that sparse products need and dense ones do not mind.
+    """A linear map, with its weight as [in, out], which sparse products need and which suits dense ones as well.
 
     Where a few columns more make the number of outputs a multiple of eight, ``weight`` has them, all zero: seven
     outputs take nearly twice as long as eight. ``bias`` has the true number.
@@ -66,7 +66,7 @@ class LinearMap(NamedTuple):
 
     @classmethod
     def of(cls, weight: np.ndarray, bias: np.ndarray) -> LinearMap:
-        """From a weight [out, in], whose precision is that of the pass."""
+        """Make one from a weight [out, in], whose precision is that of the pass."""
         missing = -len(bias) % LANES
         padding = missing if missing <= LANES // 2 else 0
         padded = aligned_zeros(weight.shape[1], len(bias) + padding, weight.dtype)
@@ -75,7 +75,7 @@ class LinearMap(NamedTuple):
 
 
 def aligned_zeros(rows: int, columns: int, dtype: Any = np.float32) -> np.ndarray:
-    """Zeros that begin with a cache line: where vectors lie across two, sparse products take a quarter longer."""
+    """Return zeros aligned to a cache line: sparse products take a quarter longer on vectors that lie across two."""
     size = np.dtype(dtype).itemsize
     room = np.zeros(rows * columns + CACHE_LINE // size, dtype=dtype)
     start = -room.ctypes.data % CACHE_LINE // size
@@ -88,7 +88,7 @@ def forward(x: Any, layers: Sequence[LinearMap], activation: str, normalize: boo
     names = activations_of(activation, len(layers))
     out = np.empty((count, len(layers[-1].bias)), dtype=dtype)
     blocks = max(1, -(-count // (SPARSE_BLOCK_ROWS if is_sparse(x) else BLOCK_ROWS)))
-    rows = -(-count // blocks)  # of equal size: the calls a small block takes are lost on it
+    rows = -(-count // blocks)  # of equal size: a small last block would waste the overhead of its calls
     with np.errstate(over="ignore", invalid="ignore"):  # the caller finds what overflows in the result
         for start in range(0, count, max(1, rows)):
             result = out[start : start + rows]
@@ -104,7 +104,7 @@ def forward(x: Any, layers: Sequence[LinearMap], activation: str, normalize: boo
 
 
 def one_row(x: Any, layers: Sequence[LinearMap], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
-    """What :func:`forward` gives for a single row, dense or CSR, up to rounding."""
+    """Return what :func:`forward` returns for a single row, dense or CSR, up to rounding."""
     if activation not in SLOPES:
         return forward(x, layers, activation, normalize, activate_last)
     values, met = _values(x, layers[0].weight)
@@ -115,7 +115,7 @@ def one_row(x: Any, layers: Sequence[LinearMap], activation: str, normalize: boo
 
 
 def _values(x: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the row, and the rows of the first weight that they meet."""
+    """Return the values of the row, and the rows of the first weight that they are multiplied with."""
     if is_sparse(x):
         end = x.indptr[1]
         return x.data[:end], weight.take(x.indices[:end], axis=0)
@@ -145,7 +145,7 @@ def _one_row(
 
 
 def in_double(model: DeployedModel, rows: Any, depth: int) -> np.ndarray:
-    """Rows, dense or CSR, through the first ``depth`` layers of a model in double precision.
+    """Pass rows, dense or CSR, through the first ``depth`` layers of a model in double precision.
 
     A row then has the same result, up to negligible rounding, alone and among others.
     """
@@ -154,7 +154,7 @@ def in_double(model: DeployedModel, rows: Any, depth: int) -> np.ndarray:
 
 
 def _affine(block: Block, layer: LinearMap, out: np.ndarray) -> np.ndarray:
-    """``block @ weight + bias``, in ``out`` or, of sparse rows, in an array of their own."""
+    """Return ``block @ weight + bias``, in ``out`` or, for sparse rows, in a new array."""
     weight, bias = layer
     if isinstance(block, SparseBlock):
         return _sparse_affine(block, layer)[:, : len(bias)]
@@ -163,11 +163,11 @@ def _affine(block: Block, layer: LinearMap, out: np.ndarray) -> np.ndarray:
 
 
 def _sparse_affine(block: SparseBlock, layer: LinearMap) -> np.ndarray:
-    """``block @ weight + bias``; columns that pad the weight are undefined.
+    """Return ``block @ weight + bias``; columns that pad the weight are undefined.
 
     Where torch happens to be imported, its ``embedding_bag`` is the quicker product: it took 0.9 ms where the CSR
     products of SciPy and torch took 2.3 and 2.0 (Cora's size, 256 columns, one thread). SciPy's own product spends a
-    fifth of its time on fresh memory, so what it calls inside is called directly, if that is still where it was.
+    fifth of its time on fresh memory, so its internal function is called directly where this version has it.
     """
     weight, bias = layer
     if "torch" in sys.modules and len(block.data):  # embedding_bag needs at least one entry
@@ -202,7 +202,7 @@ def _embedding_bag(block: SparseBlock, weight: np.ndarray) -> np.ndarray:
 
 
 def block_of(x: Any, start: int, stop: int, normalize: bool, dtype: Any = np.float32) -> Block:
-    """Consecutive rows in the given precision, divided by their absolute sums if asked."""
+    """Return consecutive rows in the given precision, divided by their absolute sums if asked."""
     if is_sparse(x):
         return _sparse_block(x, start, stop, normalize, dtype)
     rows = np.ascontiguousarray(x[start:stop], dtype=dtype)
@@ -250,7 +250,7 @@ def _dense_sums(rows: np.ndarray) -> np.ndarray:
 
 
 def _sparse_sums(data: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Return the same of sparse rows."""
+    """Return the same for sparse rows."""
     filled, sizes = indptr[1:] > indptr[:-1], np.abs(data)
     starts = indptr[:-1] if filled.all() else indptr[:-1][filled]  # reduceat would misread empty rows
     found = np.add.reduceat(sizes, starts)
@@ -264,14 +264,14 @@ def _sparse_sums(data: np.ndarray, indptr: np.ndarray) -> np.ndarray:
 
 
 def row_factors(sums: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
-    """What normalisation multiplies each row by: one over its sum, and one where the sum is zero."""
+    """Return the factors of row normalisation: one over its sum, and one where the sum is zero."""
     sums = sums.astype(np.float64)
     sums[sums == 0] = 1
     return np.minimum(1 / sums, LARGEST).astype(dtype)
 
 
 def softmax_of_one(scores: np.ndarray) -> np.ndarray:
-    """Probabilities in place of scores that are within ``EXP_IS_SAFE``, [1, classes]."""
+    """Return scores within ``EXP_IS_SAFE`` as probabilities, computed in place, [1, classes]."""
     row = scores[0]
     np.exp(row, out=row)
     row /= row.dot(_ones(len(row)))  # a sum takes twice as long
@@ -279,7 +279,7 @@ def softmax_of_one(scores: np.ndarray) -> np.ndarray:
 
 
 def within(values: np.ndarray, limit: float) -> bool:
-    """Return whether every value is nearer to zero than this; NaN is not."""
+    """Return whether every value is closer to zero than this; NaN is not."""
     return not len(values) or bool(values[values.argmin()] > -limit and values[values.argmax()] < limit)
 
 

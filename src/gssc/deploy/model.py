@@ -25,9 +25,9 @@ class DeployedModel:
 
     Args:
         layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
-        class_names: one name an output; for multi-label targets, one a task.
-        activation: after every hidden layer: ``relu``, ``leaky_relu`` with slope 0.01, ``gelu``, or ``standardize``,
-            which puts each row on mean zero and variance one; or one for each, separated by commas.
+        class_names: one name per output; for multi-label targets, one per task.
+        activation: after every hidden layer: ``relu``, ``leaky_relu`` with slope 0.01, ``gelu``, ``standardize``,
+            which puts each row on mean zero and variance one, or ``asinh``; or one for each, separated by commas.
         normalize: ``row`` divides each feature row by the sum of its absolute values (rows of zeros stay as they are).
         task: ``multiclass`` gives probabilities that sum to one, ``multilabel`` one for each task.
         temperature: logits are divided by it before they become probabilities.
@@ -73,7 +73,7 @@ class DeployedModel:
         return [self.layers[0][0].shape[1], *(len(bias) for _, bias in self.layers)]
 
     def logits(self, x: Any) -> np.ndarray:
-        """Scores before softmax or sigmoid, float32 [rows, outputs]; not divided by the temperature.
+        """Return the scores before softmax or sigmoid, float32 [rows, outputs]; not divided by the temperature.
 
         Args:
             x: feature rows, [rows, features]: an array (a memory map is read in blocks) or a SciPy sparse matrix.
@@ -91,7 +91,7 @@ class DeployedModel:
         return hidden
 
     def predict_proba(self, x: Any) -> np.ndarray:
-        """Probability of each class (or task), float32 [rows, outputs]."""
+        """Return the probability of each class (or task), float32 [rows, outputs]."""
         scores = self._forward(x, len(self.layers))
         scores /= self.temperature
         if len(scores) == 1 and self.task == "multiclass" and within(scores[0], EXP_IS_SAFE):
@@ -100,12 +100,12 @@ class DeployedModel:
         return _softmax(scores) if self.task == "multiclass" else _sigmoid(scores)
 
     def predict(self, x: Any) -> np.ndarray:
-        """Number of the likeliest class, int64 [rows]; for multi-label targets 0 or 1 per task, int64 [rows, tasks]."""
+        """Return the number of the likeliest class, int64 [rows]; for multi-label targets 0 or 1, [rows, tasks]."""
         scores = self.logits(x)
         return scores.argmax(axis=1) if self.task == "multiclass" else (scores >= 0).astype(np.int64)
 
     def save(self, folder: str | Path) -> None:
-        """Write ``model.safetensors`` and ``model.json`` into a folder, creating it if need be."""
+        """Write ``model.safetensors`` and ``model.json`` into a folder, creating it if needed."""
         store.save(self, Path(folder))
 
     @classmethod
@@ -135,7 +135,7 @@ class DeployedModel:
 
 
 def _refuse_infinite(scores: np.ndarray) -> None:
-    if len(scores) == 1 and within(scores[0], math.inf):  # the same, sooner
+    if len(scores) == 1 and within(scores[0], math.inf):  # the same, faster
         return
     finite = np.isfinite(scores)
     if not finite.all():
@@ -160,7 +160,7 @@ def _sigmoid(scores: np.ndarray) -> np.ndarray:
 
 
 def _check(model: DeployedModel) -> None:
-    """Refuse what cannot be a model; reads the same whether it came from training or from a file."""
+    """Refuse what cannot be a model, whether it comes from training or from a file."""
     if not model.layers:
         raise GsscError("a model needs at least one layer")
     previous = None

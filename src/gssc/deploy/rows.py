@@ -55,8 +55,8 @@ def read_rows(
         feature_names: the columns a model wants. A table with named columns gives these, in this order, and must
             have them all; without this argument every column but an id, a label or a split is a feature.
         width: number of features of a model without feature names.
-        id_name: column of the ids of a table; by default one called id, node_id or node, else, if the model names its
-            features by name, a first column that is none of them: the column that ``gssc data import`` would take.
+        id_name: column of the ids of a table; by default one called id, node_id or node, else, if the features have
+            names, a first column that is not a feature: the column that ``gssc data import`` would take.
         decimal: what marks decimals in text tables, a point or a comma.
     """
     path, wanted = Path(path), _texts(feature_names)
@@ -129,7 +129,7 @@ def _texts(names: Sequence[str] | None) -> list[str] | None:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Return one sentence for an error of NumPy, zipfile or the system about a file."""
+    """Raise errors of NumPy, zipfile or the system about a file as a GsscError of one sentence."""
     try:
         yield
     except OSError as error:
@@ -183,7 +183,7 @@ def _names_of_npz(names: np.ndarray) -> list[str]:
 
 
 def _decoded(texts: np.ndarray, what: str) -> np.ndarray:
-    """Bytes as text; anything else as it is."""
+    """Return bytes as text, and anything else as it is."""
     if texts.dtype.kind != "S":
         return texts
     try:

@@ -82,7 +82,7 @@ def load(folder: Path) -> dict[str, Any]:
         )
     try:
         tensors = safetensors.load(content)
-    except Exception as error:  # of many kinds, by version: an unknown dtype alone gives three
+    except Exception as error:  # its type depends on the version: an unknown dtype alone raises three
         raise GsscError(f"{folder / WEIGHTS} is not a safetensors file: {' '.join(str(error).split())}") from None
     count = len(description["widths"]) - 1
     wanted = {f"layers.{number}.{part}" for number in range(count) for part in ("weight", "bias")}
@@ -134,7 +134,7 @@ def _of_model(folder: Path, read: Callable[[Path], T], name: str) -> T:
 
 
 def why_no_model(folder: Path, missing: str = DESCRIPTION) -> str:
-    """Why a folder holds no model that could be used alone."""
+    """Return why a folder holds no model that can be used alone."""
     if not folder.exists():
         return "there is no such folder"
     if (folder / SCORES).exists():

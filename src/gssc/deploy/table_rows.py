@@ -186,7 +186,7 @@ def parquet_blocks(
             if limits is not None:
                 limits.check(path, rows, len(header), 1)
             if (twice := first_repeated(header)) is not None:
-                raise GsscError(f"{path}: column {twice!r} is there twice; rename one")
+                raise GsscError(f"{path}: column {twice!r} appears twice; rename one")
             names = [header[index] for index in chosen_columns(path, header, wanted, width, id_name)]
             if limits is not None:
                 limits.check(path, rows, len(header), len(names))

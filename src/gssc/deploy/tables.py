@@ -49,7 +49,7 @@ def write_predictions(
 
 @contextmanager
 def predictions_to(path: str | Path, model: DeployedModel, overwrite: bool = False) -> Iterator[Output]:
-    """A place for predictions: a file that is there once all of them are, or ``-`` for csv on standard output."""
+    """Yield a place for predictions: a file, which appears once it is complete, or ``-`` for csv on standard output."""
     if str(path) == STREAM:
         yield CsvOutput(sys.stdout, model)
         return
@@ -99,7 +99,7 @@ class Gathered:
             self.ids.append(ids)
 
     def joined(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """All probabilities and ids; texts that are all whole numbers become numbers."""
+        """Return all probabilities and ids; texts that are all whole numbers become numbers."""
         probabilities, ids = np.concatenate(self.probabilities), np.concatenate(self.ids) if self.ids else None
         return probabilities, id_array(ids.tolist()) if ids is not None and ids.dtype == object else ids
 
@@ -128,7 +128,7 @@ def safe_cell(value: Any) -> Any:
 
 
 def parquet_table(model: DeployedModel, probabilities: np.ndarray, ids: np.ndarray | None) -> Any:
-    """Predictions as a table of pyarrow."""
+    """Return predictions as a pyarrow table."""
     import pyarrow as pa
 
     keys = np.arange(len(probabilities)) if ids is None else ids
@@ -156,7 +156,7 @@ def _write_npz(path: Path, model: DeployedModel, probabilities: np.ndarray, ids:
 
 
 def _fixed_width(texts: np.ndarray) -> np.ndarray:
-    """Texts the way npz holds them, if that takes no more memory than is reasonable."""
+    """Return texts as npz stores them, or refuse them if that would take too much memory."""
     if texts.dtype != object:
         return texts
     longest = max(map(len, texts.tolist()), default=0)

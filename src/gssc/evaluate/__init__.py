@@ -1,1 +1,1 @@
-"""How good a model is: metrics as pure functions."""
+"""Comparisons of models: sweeps over a results store, statistics over seeds, and the search for settings."""

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class Cell:
     """One run of a comparison, by names.
 
-    ``dataset`` may carry a split, ``actor:fixed``; of several numbered splits seed s takes the s-th, and one that is
-    drawn (``per-class:20``) is drawn by the seed. ``max_epochs`` cuts every schedule short, for a quick look; 0 leaves
-    it as it is. ``graph`` is the path of your own graph file, and ``dataset`` then its name; the path is no part of
-    the run's key, so that a file may be moved.
+    ``dataset`` may include a split, ``actor:fixed``; of several numbered splits seed s uses the s-th, and a random one
+    (``per-class:20``) is drawn by the seed. ``max_epochs`` limits the epochs of every schedule, for a quick look; 0 is
+    no limit. ``graph`` is the path of your own graph file, and ``dataset`` then its name; the path is not part of the
+    run's key, so a file may be moved.
     """
 
     model: str
@@ -50,14 +50,14 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """A line for progress and errors."""
+        """A line that names the run in progress and errors."""
         noise = [text for text in (self.label_noise, self.structure_noise, self.feature_noise) if text != "none"]
         rest = [self.setting] * (self.setting != "transductive") + noise
         return f"{self.model} + {self.sparsifier} on {', '.join([self.dataset, *rest])}, seed {self.seed}"
 
     @property
     def data(self) -> CellData:
-        """Where the graph comes from, with the split this seed takes."""
+        """The source of the graph, with the split of this seed."""
         if self.graph:
             return OwnGraph(self.graph, split_graph_option(self.dataset)[1], self.seed)
         return Registered(self.dataset, self.seed)
@@ -66,27 +66,27 @@ class Cell:
     def trained_as(self) -> Cell:
         """The cell whose training this one shares.
 
-        A model that needs no edges to predict trains and answers the same whether unseen nodes come with edges or not.
+        A model that predicts without edges trains and predicts the same whether unseen nodes have edges or not.
         """
         if self.setting == "cold-start" and not model_entry(self.model).load().passes_messages:
             return replace(self, setting="inductive")
         return self
 
     def config(self, typed: Settings) -> RunConfig:
-        """All settings of the run: the model's own for this data, under what was typed for the sparsifier."""
+        """Return all settings: the model's own for this data, overridden by those typed for the sparsifier."""
         own = relevant_settings(self.sparsifier, typed)
         given = {"sparsifier": {**own, "name": self.sparsifier}, "train": {"seed": self.seed}}
         data = self.data
         return config_for(self.model, data.name, data.split, given).shortened(self.max_epochs)
 
     def settings(self, typed: Settings) -> Settings:
-        """Everything but data and code that determines the result."""
+        """Return everything except data and code that determines the result."""
         settings = self.config(typed).to_dict()
         del settings["data"]
         return settings
 
     def identity(self, typed: Settings) -> dict[str, Any]:
-        """What the key is a digest of."""
+        """Return what the key is a digest of."""
         data, settings = self.data, self.settings(typed)
         modules = [*_modules_of(self.model, self.sparsifier, settings), *data.modules]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
@@ -102,14 +102,14 @@ class Cell:
         }
 
     def clean_graph(self) -> Graph:
-        """Return the data, without noise; generated data and drawn splits go by the seed."""
+        """Return the data without noise; generated data and random splits are drawn by the seed."""
         return self.data.load(self.setting)
 
     def run(self, typed: Settings) -> tuple[Result, dict[str, Any]]:
-        """Train it; returns the result and what the noise really was.
+        """Train it; return the result and the realised noise.
 
         Args:
-            typed: settings of the sparsifier that were asked for; all others are the model's own.
+            typed: settings of the sparsifier that the user typed; all others are the model's own.
         """
         from gssc.result import fit
 
@@ -119,7 +119,7 @@ class Cell:
 
 
 def _modules_of(model: str, sparsifier: str, settings: Settings) -> list[str]:
-    """Where the method lives: model, training and sparsifier, and those that its settings name, such as teachers."""
+    """Return the modules of the method: model, training, sparsifier, and those its settings name, such as teachers."""
     values = (value for section in settings.values() for value in section.values() if isinstance(value, str))
     named = {name.strip() for value in values for name in value.split(",")} | {model, sparsifier}
     models = [MODELS[name] for name in sorted(named & MODELS.keys())]
@@ -147,7 +147,7 @@ def cells(
     """
     for setting in settings:
         if setting not in LEARNING_SETTINGS:
-            raise GsscError(f"setting {setting!r} is not known: {nearest(setting, LEARNING_SETTINGS)}")
+            raise GsscError(f"unknown setting {setting!r}: {nearest(setting, LEARNING_SETTINGS)}")
     noises = (
         [str(parse_noise(text, "label")) for text in label_noise],
         [str(parse_noise(text, "structure")) for text in structure_noise],
@@ -165,7 +165,7 @@ def cells(
             training_way(model, sparsifier)
         except GsscError as error:
             refused[model, sparsifier] = str(error)
-    # Seeds outermost: a sweep that is stopped early has some seeds of everything and not everything of some models.
+    # Seeds outermost: a sweep that is stopped early then has some seeds of every method, not all seeds of some.
     made = [
         Cell(model, sparsifier, dataset, setting, label, structure, features, seed, max_epochs, graph)
         for seed in range(seeds)

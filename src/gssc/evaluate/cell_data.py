@@ -54,8 +54,8 @@ class CellData(Protocol):
 class Registered:
     """A dataset of the registry, such as ``cora`` or ``actor:fixed``.
 
-    Of several numbered splits seed s takes the s-th. A split that is drawn (``per-class:20``) and a generated dataset
-    are drawn by the seed.
+    Of several numbered splits seed s uses the s-th. A random split (``per-class:20``) and a generated dataset are drawn
+    by the seed.
     """
 
     text: str
@@ -73,7 +73,7 @@ class Registered:
 
     @property
     def split(self) -> str:
-        """The split this seed takes."""
+        """The split of this seed."""
         dataset = self.dataset
         split = self.text.partition(":")[2] or re.sub(r"-\d+$", "", dataset.default_split)
         for offered in dataset.splits:
@@ -133,7 +133,7 @@ class OwnGraph:
 
     @property
     def checksum(self) -> str:
-        """A digest of the content, wherever the file lies."""
+        """A digest of the content, wherever the file is."""
         files = sorted(item for item in Path(self.path).rglob("*") if item.is_file()) or [Path(self.path)]
         parts = [_digest(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
@@ -151,12 +151,12 @@ class OwnGraph:
 
 @lru_cache
 def _digest(path: str, size: int, changed: int) -> str:
-    """Return the SHA-256 of a file; size and time of change make it a new one."""
+    """Return the SHA-256 of a file, cached by path, size and modification time."""
     return sha256(path)
 
 
 def split_graph_option(text: str) -> tuple[str, str]:
-    """``mine.npz:per-class:20`` as the path and the split to draw.
+    """Return the path and the split to draw of an option such as ``mine.npz:per-class:20``.
 
     >>> split_graph_option("data/mine.npz:ratio:60/20/20")
     ('data/mine.npz', 'ratio:60/20/20')

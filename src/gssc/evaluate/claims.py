@@ -1,7 +1,7 @@
 """Claims on runs: sweeps that share a store never train the same run at the same time.
 
 A claim is a row in the store that names the process that works on a run, and a counter that this process increases
-while it lives. A claim is void once its process is gone (on the same machine) or its counter has stood still for
+while it runs. A claim is void once its process has ended (on the same machine) or its counter has not changed for
 :data:`SILENCE_SECONDS` (anywhere). Clocks of different machines are never compared.
 """
 
@@ -29,7 +29,7 @@ SILENCE_SECONDS = 60.0
 class Claims:
     """The claims of one sweep on a store.
 
-    Use it inside ``with claims.alive():``, which keeps the counters going and gives every claim back at the end.
+    Use it inside ``with claims.alive():``, which increases the counters and releases every claim at the end.
     """
 
     store: Store
@@ -37,7 +37,7 @@ class Claims:
     _seen: dict[str, tuple[str, int, float]] = field(default_factory=dict, repr=False)
 
     def take(self, key: str) -> bool:
-        """Claim a run; False if another process that is alive holds it."""
+        """Claim a run; return False if another running process holds it."""
         with self.store.writing() as connection:
             row = connection.execute("SELECT owner, process, beats FROM claims WHERE key = ?", (key,)).fetchone()
             if row is not None and row["owner"] != self.owner and not self._is_void(key, row):
@@ -47,13 +47,13 @@ class Claims:
         return True
 
     def release(self, key: str) -> None:
-        """Give a run back, done or not."""
+        """Release a run, done or not."""
         with self.store.writing() as connection:
             connection.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (key, self.owner))
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """Increase the counters of this sweep's claims every few seconds; give all of them back at the end."""
+        """Increase the counters of this sweep's claims every few seconds; release all of them at the end."""
         stop = threading.Event()
         beating = threading.Thread(target=self._beat, args=(stop,), daemon=True)
         beating.start()
@@ -94,7 +94,7 @@ def is_gone(process: str) -> bool:
 
 
 def _machine() -> str:
-    """This machine since it booted; containers with process ids of their own are machines of their own."""
+    """Return an id of this machine since it booted; containers with their own process ids count as machines."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{platform.node()} {boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -103,7 +103,7 @@ def _machine() -> str:
 
 
 def _began(process: int) -> str:
-    """When a process began, in ticks since the machine booted; empty if it has ended or this is unknown."""
+    """Return when a process began, in ticks since the machine booted; empty if it has ended or this is unknown."""
     with suppress(OSError, IndexError):
         # The name of the program, in brackets, may contain blanks.
         state, *fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""A digest of the code a result depends on, so that a changed method is a new method and a changed comment is not."""
+"""A digest of the code a result depends on: a changed method gives a new digest, a changed comment does not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def code_version(*modules: str) -> str:
     """Return a short digest of these modules and of every module of the package they import, directly or not.
 
     Comments, docstrings and annotations do not count. A module called ``registry`` is not followed: it lists every
-    model (sparsifier, dataset) by name, and the one that is used is among ``modules`` already.
+    model (sparsifier, dataset) by name, and the one in use is already among ``modules``.
 
     >>> code_version("gssc.models.gcn") == code_version("gssc.models.gcn")
     True
@@ -61,7 +61,7 @@ def _imports(module: str) -> Iterator[str]:
 
 
 def _lazy_home(package: str, name: str) -> str | None:
-    """Return the module a package takes ``name`` from on first use: it names it again for the type checker."""
+    """Return the module that a package loads ``name`` from on first use; its import for the type checker names it."""
     if not _is_module(package):
         return None
     for_types = _statements(package, _path(package)).for_types

@@ -1,4 +1,4 @@
-"""Where jobs run: :class:`Executor` is the interface, processes of this machine are one, a Ray cluster is another."""
+"""Executors, which run jobs: the interface, and processes of this machine; :mod:`ray_executor` is for Ray."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Finished:
 
 
 class Executor(Protocol):
-    """Runs jobs somewhere and hands them back as they end, in any order."""
+    """Runs jobs and yields them as they end, in any order."""
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
-        """Run every job; ``on_start`` is called with each as it begins. Jobs are taken one by one, as room frees up."""
+        """Run every job; ``on_start`` is called with each as it begins. Jobs are taken as workers become free."""
         ...
 
 
@@ -38,7 +38,7 @@ class LocalProcesses:
 
     Args:
         work: a function of one job, at module level; its result must be picklable.
-        jobs: how many processes.
+        jobs: number of processes.
     """
 
     work: Callable[[Any], Any]
@@ -101,16 +101,16 @@ class _Worker:
 
     @property
     def usable(self) -> bool:
-        """Whether it is at work, or could be."""
+        """Whether it can take a job or is doing one."""
         return self.alive and (self.job is not None or self.process.is_alive())
 
     def give(self, job: Any) -> None:
         self.job = job
-        with suppress(OSError):  # it died this very moment; collect() finds that out
+        with suppress(OSError):  # it has just died; collect() reports it
             self.connection.send(job)
 
     def collect(self) -> Finished | None:
-        """Return the job's end, if it has come."""
+        """Return the finished job, or None if it is still running."""
         job = self.job
         try:
             if not self.connection.poll():
@@ -137,7 +137,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THR
 
 
 def attempt(work: Callable[[Any], Any], job: Any) -> tuple[Any, str | None]:
-    """Do a job: its result and no error, or nothing and the error, with where it happened."""
+    """Do a job; return its result and None, or None and the error with its place in the code."""
     try:
         return work(job), None
     except GsscError as error:
@@ -148,7 +148,7 @@ def attempt(work: Callable[[Any], Any], job: Any) -> tuple[Any, str | None]:
 
 
 def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
-    """A worker's life: take a job, do it, send its result or its error, until the other end closes."""
+    """Run a worker: take a job, do it, send its result or its error, until the other end closes."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         while True:

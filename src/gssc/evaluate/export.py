@@ -11,12 +11,13 @@ from gssc.evaluate.store import COLUMNS
 from gssc.evaluate.summary import ResultTable, result_table
 from gssc.extras import require
 from gssc.files import atomic_write
+from gssc.names import counted
 
 Runs = Sequence[dict[str, Any]]
 
 
 def export_runs(path: str | Path, runs: Runs, against: str | None = None) -> str:
-    """Write runs, or a table of their means, by the ending of the name; returns what was written, in words."""
+    """Write runs, or a table of their means, by the ending of the file name; return what was written, in words."""
     path = Path(path)
     with atomic_write(path) as temporary:
         return WRITERS[path.suffix.lower()](temporary, runs, against)
@@ -39,7 +40,7 @@ def _csv(path: Path, runs: Runs, against: str | None) -> str:
 
 
 def _count(runs: Runs) -> str:
-    return f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+    return counted(len(runs), "run")
 
 
 def _markdown(path: Path, runs: Runs, against: str | None) -> str:
@@ -82,7 +83,7 @@ def _latex(path: Path, runs: Runs, against: str | None) -> str:
 
 
 def _size(table: ResultTable) -> str:
-    return f"table of {len(table.scores)} methods in {len(table.columns)} columns"
+    return f"table of {counted(len(table.scores), 'method')} in {counted(len(table.columns), 'column')}"
 
 
 def _latex_row(cells: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from gssc.versions import versions
 
 @dataclass(frozen=True)
 class MoleculeCell:
-    """A run: a model, a set (``tox21`` or ``tox21:random``), a seed; ``max_epochs`` cuts the schedule, 0 does not."""
+    """A run: a model, a set (``tox21`` or ``tox21:random``), a seed; ``max_epochs`` limits its epochs, 0 does not."""
 
     model: str
     dataset: str
@@ -33,7 +33,7 @@ class MoleculeCell:
 
     @property
     def title(self) -> str:
-        """A line for progress and errors."""
+        """A line that names the run in progress and errors."""
         return f"{self.model} on {self.dataset}, seed {self.seed}"
 
     def settings(self) -> Any:
@@ -57,7 +57,7 @@ class MoleculeCell:
         }
 
     def run(self) -> dict[str, Any]:
-        """Train it; returns the measured columns of the store."""
+        """Train it; return the measured columns of the store."""
         name, _, split = self.dataset.partition(":")
         molecules = load_molecules(name, split=split or None, seed=self.seed)
         started = time.process_time()
@@ -111,7 +111,7 @@ def sweep(
     retry: bool = False,
     started: Callable[[MoleculeCell], None] = lambda cell: None,
 ) -> Iterator[dict[str, Any]]:
-    """Run the cells that the store does not have, one after another; yields the row of each, old or new."""
+    """Run the cells that the store does not have, one after another; yield the row of each, old or new."""
     for cell in cells:
         identity = cell.identity()
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

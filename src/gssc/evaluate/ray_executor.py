@@ -14,7 +14,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.executor import Finished, attempt
 from gssc.extras import require
 
-# How often a job is begun again after its worker or machine died; an error of the job itself is final.
+# Times that a job is restarted after its worker or machine died; an error of the job itself is final.
 RETRIES = 2
 # What workers on other machines need of this one's environment.
 CARRIED_OVER = ("GSSC_DATA_ROOT", "GSSC_CACHE")
@@ -22,7 +22,7 @@ CARRIED_OVER = ("GSSC_DATA_ROOT", "GSSC_CACHE")
 
 @dataclass
 class RayTasks:
-    """Runs jobs as Ray tasks of one core each. A job whose worker dies is begun again elsewhere.
+    """Runs jobs as Ray tasks of one core each. A job whose worker dies is restarted elsewhere.
 
     Args:
         work: a function of one job, at module level; its result must be picklable.
@@ -72,7 +72,7 @@ class RayData:
         return f"Ray Data, {self.jobs} at once" if self.jobs else "every core of the Ray cluster"
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
-        """Run every job; all of them are taken at once, and come back as Ray finishes them."""
+        """Run every job; all are submitted at once, and yielded as Ray finishes them."""
         waiting = list(jobs)
         if not waiting:
             return
@@ -93,7 +93,7 @@ class RayData:
 
 
 def _attempt_row(row: dict[str, Any], work: Callable[[Any], Any]) -> dict[str, Any]:
-    """One job in a worker of Ray Data, which passes plain values; both ends of the pickle are this program."""
+    """Run one job in a worker of Ray Data, which passes plain values; this program writes and reads the pickle."""
     return {"number": row["number"], "answer": pickle.dumps(attempt(work, pickle.loads(row["job"])))}
 
 
@@ -107,15 +107,15 @@ def _finished(ray: Any, done: Any, job: Any) -> Finished:
 
 @contextmanager
 def ray_cluster(cores: int | None = None) -> Iterator[Any]:
-    """Ray, connected: to the cluster that ``RAY_ADDRESS`` names, else to one of this machine with so many cores.
+    """Yield Ray, connected to the cluster that ``RAY_ADDRESS`` names, else to one on this machine with so many cores.
 
-    A connection that was there before is used and left as it is.
+    An existing connection is used and left open.
     """
     ray = require("ray", extra="ray")
     if ray.is_initialized():
         yield ray
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody unless you ask for it
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics are sent unless you ask for it
     where: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": cores, "include_dashboard": False}
     environment = {name: os.environ[name] for name in CARRIED_OVER if name in os.environ}
     try:

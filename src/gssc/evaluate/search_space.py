@@ -1,4 +1,4 @@
-"""What a search may change: settings of a run, each with choices or a range."""
+"""The search space of a tuning: settings of a run, each with choices or a range."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gssc.names import nearest
 from gssc.settings import Settings
 
 RANGE = re.compile(r"(?P<low>[^.,]*(?:\.\d+)?[^.,]*)\.\.(?P<high>[^,:]+)(?P<log>:log)?")
-# The data are what a search is about, a lucky seed is not a setting, and methods are compared by gssc bench.
+# Not searched: the data, the seed (a lucky one is not a setting), and the method, which gssc bench compares.
 NOT_SEARCHED = ("data", "train.seed", "train.threads", "model.name", "sparsifier.name")
 
 
@@ -48,7 +48,7 @@ class Dimension:
 
 
 def parse_dimension(text: str, base: RunConfig) -> Dimension:
-    """``SETTING=CANDIDATES`` as a dimension of the search around ``base``; every end and choice is checked.
+    """Return the dimension that ``SETTING=CANDIDATES`` describes, around ``base``; every end and choice is checked.
 
     Candidates are ``64,128,256`` or a range, ``0.1..0.7`` or ``1e-4..1e-1:log``.
 
@@ -73,7 +73,7 @@ def parse_dimension(text: str, base: RunConfig) -> Dimension:
 
 
 def _current(setting: str, base: RunConfig) -> Any:
-    """Return the value of a setting as it stands; refuses what is not a setting or must not be searched."""
+    """Return the current value of a setting; refuse what is not a setting or must not be searched."""
     section, _, name = setting.partition(".")
     settings = base.to_dict()
     if section in NOT_SEARCHED or setting in NOT_SEARCHED:
@@ -98,7 +98,7 @@ def _range(text: str, setting: str, found: re.Match[str], whole: bool) -> Dimens
 
 
 def _value(choice: str, current: Any) -> Any:
-    """Return a choice as YAML reads it, with 1e-3, which YAML takes for text, as the number it is."""
+    """Return a choice as YAML reads it, except that 1e-3, which YAML takes for text, becomes a number."""
     value = yaml.safe_load(choice)
     if isinstance(current, float) and not isinstance(value, bool):
         try:
@@ -109,7 +109,7 @@ def _value(choice: str, current: Any) -> Any:
 
 
 def with_settings(base: RunConfig, chosen: Settings) -> RunConfig:
-    """Return the settings of ``base`` with others for those that are named in full, ``{"train.lr": 0.01}``."""
+    """Return the settings of ``base`` with some replaced, given by full name: ``{"train.lr": 0.01}``."""
     layers = []
     for setting, value in chosen.items():
         section, _, name = setting.partition(".")
@@ -118,7 +118,7 @@ def with_settings(base: RunConfig, chosen: Settings) -> RunConfig:
 
 
 def default_space(base: RunConfig) -> Sequence[str]:
-    """What is searched unless something is named: teachers of GSSC's learner, or what the paper's authors searched."""
+    """Return what is searched by default: teachers of GSSC's learner, or what the paper's authors searched."""
     usual = {
         "model.hidden": "256,512,1024",
         "teachers.best": "3,5,8",

@@ -1,10 +1,10 @@
 """Statistics of results over seeds: spread, paired differences, ranks, and which leads are significant.
 
-Scores of one method on one dataset are a mapping from seed (or split) to score; a score of None or NaN is one that is
+Scores of one method on one dataset are a mapping from seed (or split) to score; a score of None or NaN is
 missing. A table is a mapping from method to column (dataset) to such scores. Two methods are compared on the seeds
 that both have, seed by seed, so that a lucky split helps neither.
 
-Seeds share their data and often their test nodes: an interval here speaks of training afresh on the same data, not of
+Seeds share their data and often their test nodes: an interval here is about training again on the same data, not about
 other graphs.
 """
 
@@ -24,8 +24,8 @@ Table = Mapping[str, Mapping[str, Scores]]
 
 DDOF = 0  # population standard deviation: what results/core.md and the README give after "±"
 LEVEL = 0.05
-_DIGITS = 10  # means that agree so far are equal: they differ by the order of addition
-_NO_SPREAD = 1e-12  # differences that vary by less, against the scores, vary by rounding
+_DIGITS = 10  # means that agree to so many digits are equal: they differ by the order of addition
+_NO_SPREAD = 1e-12  # differences that vary by less than this, relative to the scores, vary by rounding
 
 
 class Summary(NamedTuple):
@@ -45,7 +45,7 @@ class PairedDifference(NamedTuple):
     """Mean of (method - reference) over the n seeds both have, its confidence interval, and p of the paired t-test.
 
     `low`, `high` and `p` are None when fewer than two seeds are common, and when every seed gives the same difference:
-    then there is no variation to estimate chance from.
+    then there is no variation to estimate the error from.
     """
 
     mean: float | None
@@ -56,14 +56,14 @@ class PairedDifference(NamedTuple):
 
 
 class AverageRanks(NamedTuple):
-    """Mean rank of each method (1 is best, None if it has no score at all), and the columns it was taken over."""
+    """Mean rank of each method (1 is best, None if it has no score), and the columns it was computed from."""
 
     ranks: dict[str, float | None]
     columns: tuple[str, ...]
 
 
 class Marks(NamedTuple):
-    """The best and the second best method of each column, None where none is shown to be; and what that means."""
+    """The best and the second best method of each column, None where no lead is significant; and their meaning."""
 
     best: dict[str, str | None]
     second: dict[str, str | None]
@@ -71,11 +71,11 @@ class Marks(NamedTuple):
 
 
 def summary(scores: Iterable[float | None], ddof: int = DDOF) -> Summary:
-    """Mean and standard deviation; one score alone has no spread.
+    """Return mean and standard deviation; a single score has no spread.
 
     Args:
-        scores: those missing (None, NaN) do not count.
-        ddof: 0 divides by n (population, as all tables of this project), 1 by n - 1 (sample).
+        scores: missing ones (None, NaN) do not count.
+        ddof: 0 divides by n (population, as in all tables of this project), 1 by n - 1 (sample).
 
     >>> summary([1.0, 2.0, 3.0, None])
     Summary(mean=2.0, std=0.816496580927726, n=3)
@@ -127,10 +127,10 @@ def differences_to(
 
 
 def average_ranks(table: Table, higher_is_better: bool = True) -> AverageRanks:
-    """Rank the methods in each column by their mean over the seeds all have; equal means share the mean of their ranks.
+    """Rank the methods in each column by their mean over common seeds; equal means share the mean of their ranks.
 
-    A method without any score is left out. Of the columns, those count in which every other method has a score at some
-    common seed: an average over different columns would compare datasets, not methods.
+    A method without any score is left out. Only columns in which all other methods have scores at a common seed
+    count: an average over different columns would compare datasets, not methods.
     """
     present = [method for method, cells in table.items() if any(_known(scores.values()) for scores in cells.values())]
     places: dict[str, list[float]] = {method: [] for method in present}
@@ -153,7 +153,7 @@ def average_ranks(table: Table, higher_is_better: bool = True) -> AverageRanks:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for being several, by Holm's step-down method: compare the results with the level as they are.
+    """Return p-values adjusted for multiple tests by Holm's step-down method; compare the results with the level.
 
     `A simple sequentially rejective multiple test procedure <https://www.jstor.org/stable/4615733>`_: the i-th smallest
     of m is multiplied by m - i + 1, and none may fall below the one before it.
@@ -170,12 +170,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def mark(table: Table, higher_is_better: bool = True, level: float = LEVEL) -> Marks:
-    """Name the best method of each column if it is shown to beat all others, and then the second likewise.
+    """Return the best method of each column if it is significantly better than all others, and then the second.
 
     The method with the best mean is marked if the paired t-test finds it ahead of every other method of the column
-    after Holm's correction over them; the second, if the best is marked and the second is ahead of all the rest in the
-    same way. A comparison that cannot be tested (fewer than two common seeds, no spread) shows nothing, so it prevents
-    a mark. With one method there is nothing to mark, with two no second.
+    after Holm's correction; the second, if the best is marked and the second is ahead of all the rest in the same way.
+    A comparison that cannot be tested (fewer than two common seeds, no spread) is inconclusive, so it prevents a mark.
+    With one method there is nothing to mark, with two no second.
     """
     best: dict[str, str | None] = {}
     second: dict[str, str | None] = {}
@@ -210,7 +210,7 @@ def _leads(cells: Mapping[str, Scores], ranked: list[str], sign: int, level: flo
 
 
 def _columns(table: Table) -> list[str]:
-    """Every column of any method, in the order they are met."""
+    """Return the columns of all methods, in order of first occurrence."""
     return list(dict.fromkeys(column for cells in table.values() for column in cells))
 
 

@@ -59,7 +59,7 @@ class Store:
     """Runs on disk. Any number of processes may write at once; each write is whole and durable when it returns.
 
     Args:
-        path: of the SQLite file; made if it is not there.
+        path: of the SQLite file; created if it does not exist.
     """
 
     path: Path
@@ -99,7 +99,7 @@ class Store:
     def _keep_log(connection: sqlite3.Connection) -> None:
         """Keep a log of changes beside the file, so that readers and a writer work at once; FULL survives a power cut.
 
-        SQLite does not wait for another process that makes the same switch in a new file, so this does.
+        SQLite does not wait for another process that makes the same change to a new file, so this does.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
@@ -120,7 +120,7 @@ class Store:
         with connection:
             if DIGEST not in _columns(connection):
                 connection.execute(f"ALTER TABLE runs ADD COLUMN {DIGEST} TEXT")
-            if "val_accuracy" in _columns(connection):  # another process may have been quicker
+            if "val_accuracy" in _columns(connection):  # another process may have done it meanwhile
                 for old, new in RENAMED.items():
                     connection.execute(f"ALTER TABLE runs RENAME COLUMN {old} TO {new}")
                 connection.execute("ALTER TABLE runs ADD COLUMN metric TEXT")
@@ -128,7 +128,7 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that no other writer can come between; on disk when it ends."""
+        """Yield a transaction that excludes other writers; it is on disk when it ends."""
         with self._open() as connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
@@ -147,7 +147,7 @@ class Store:
                 connection.execute(f"INSERT OR REPLACE {into}", values)
 
     def status(self, key: str) -> tuple[str, str] | None:
-        """``done`` or ``failed``, and when that was; None if the run is not in the store."""
+        """Return ``done`` or ``failed`` and the time; None if the run is not in the store."""
         with self._open() as connection:
             row = connection.execute("SELECT status, finished_at FROM runs WHERE key = ?", (key,)).fetchone()
         return tuple(row) if row else None
@@ -159,7 +159,7 @@ class Store:
             return {key: (status, finished) for key, status, finished in rows}
 
     def runs(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
-        """All runs, or those with these keys, in a fixed order."""
+        """Return all runs, or those with these keys, in a fixed order."""
         with self._open() as connection:
             order = "dataset, setting, label_noise, structure_noise, feature_noise, model, sparsifier, seed, key"
             runs = [dict(row) for row in connection.execute(f"SELECT * FROM runs ORDER BY {order}")]
@@ -199,7 +199,7 @@ def _damage(row: dict[str, Any]) -> str | None:
 
 
 def _digest(row: dict[str, Any]) -> str:
-    """SHA-256 of a row's values as SQLite gives them back."""
+    """Return the SHA-256 of a row's values as SQLite returns them."""
     real = {name for name, declared in COLUMNS.items() if declared.startswith("REAL")}
     given = {name: float(row[name]) if name in real and row[name] is not None else row[name] for name in COLUMNS}
     values = [None if value != value else value for value in given.values()]  # SQLite has null for NaN

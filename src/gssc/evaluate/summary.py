@@ -1,4 +1,4 @@
-"""Rows of the store as one table: a method a row, a dataset under one noise and setting a column."""
+"""Rows of the store as one table: one row per method, one column per dataset, noise and setting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gssc.evaluate.statistics import Marks, PairedDifference, average_ranks, dif
 from gssc.evaluate.store import COLUMNS
 from gssc.graph import LEARNING_SETTINGS
 from gssc.models.registry import MODELS
-from gssc.names import nearest
+from gssc.names import counted, nearest
 from gssc.sparsify.registry import SPARSIFIERS
 
 Scores = dict[Any, float | None]
@@ -26,7 +26,7 @@ class ResultTable:
 
     Args:
         scores: method, column, seed.
-        against: the method that differences are taken to.
+        against: the method that others are compared with.
         metric: what the scores are.
     """
 
@@ -47,15 +47,15 @@ class ResultTable:
 
     @property
     def shows_ranks(self) -> bool:
-        """An average over one dataset is no average, in however many settings and noises."""
+        """Whether ranks are averaged: not over one dataset alone, in however many settings and noises."""
         datasets = {column.partition(", ")[0] for column in self.ranks.columns}
         return len(datasets) > 1 and len(self.scores) > 1
 
     @property
     def caption(self) -> str:
-        """What the numbers are, and which test the marks rest on."""
+        """What the numbers are, and which test the marks are based on."""
         counts = {len(seeds) for cells in self.scores.values() for seeds in cells.values()}
-        runs = "runs" if len(counts) != 1 else "1 run" if counts == {1} else f"{next(iter(counts))} runs"
+        runs = counted(counts.pop(), "run") if len(counts) == 1 else "runs"
         text = [f"Mean ± standard deviation over {runs}, test {self.metric} in %."]
         if len(self.scores) > 1:
             text.append(self.marks.caption)
@@ -66,7 +66,7 @@ class ResultTable:
         return " ".join(text)
 
     def texts(self, bold: tuple[str, str], second: tuple[str, str]) -> Iterator[tuple[str, list[str]]]:
-        """Each method with the text of its cells; best and second stand between the given signs."""
+        """Yield each method with the text of its cells; best and second are between the given marks."""
         for method, cells in self.scores.items():
             line = []
             for column in self.columns:
@@ -103,7 +103,7 @@ def result_table(runs: Sequence[dict[str, Any]], against: str | None = None) -> 
 
 
 def latest(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of several runs of one cell, by older and newer code or settings, the one that finished last."""
+    """Return, of several runs of one cell by older and newer code or settings, the one that finished last."""
     in_time = sorted(runs, key=lambda row: row["finished_at"])
     cell = [field.name for field in fields(Cell) if field.name in COLUMNS]
     return list({tuple(row[name] for name in cell): row for row in in_time}.values())
@@ -124,12 +124,12 @@ def _place(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def method_name(row: dict[str, Any], with_sparsifier: bool = True) -> str:
-    """``gcn``, ``gcn+drop_edge``."""
+    """Return the name of a method: ``gcn``, ``gcn+drop_edge``."""
     return row["model"] if not with_sparsifier or row["sparsifier"] == "none" else f"{row['model']}+{row['sparsifier']}"
 
 
 def column_name(row: dict[str, Any]) -> str:
-    """Return the dataset, with the setting and the noise where they are not the plain ones."""
+    """Return the dataset, with the setting and the noise where they are not the default."""
     parts = [row["dataset"]]
     if row["setting"] != "transductive":
         parts.append(row["setting"])

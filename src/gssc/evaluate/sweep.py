@@ -1,4 +1,4 @@
-"""A sweep: many cells, a store that remembers them, an executor that runs what is missing."""
+"""A sweep: many cells, a store of their results, and an executor that runs the missing ones."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Sweep:
     Any number of sweeps may share a store: each claims a run before it begins, so that none is trained twice.
 
     Args:
-        cells: what to run.
+        cells: the runs of the comparison.
         store: where results are kept.
-        executor: where runs happen; processes of this machine if left out.
+        executor: where runs are computed; processes of this machine if left out.
         typed: settings of the sparsifiers that replace the models' own.
         again: run finished cells again.
         retry: run cells again that failed.
@@ -79,7 +79,7 @@ class Sweep:
     def run(self, listener: Listener | None = None) -> None:
         """Run what is missing. Each result is on disk before the next one is waited for.
 
-        Runs that another sweep has claimed come last: they are waited for, and run here if their sweep dies.
+        Runs that another sweep has claimed come last: this one waits for them, and runs them if their sweep dies.
         """
         listener = listener or Silence()
         claims, left = Claims(self.store), {job.key: job for job in self.missing}
@@ -96,7 +96,7 @@ class Sweep:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _claimed(self, left: dict[str, Job], claims: Claims, listener: Listener) -> Iterator[Job]:
-        """The jobs that no other process works on, one by one and one per training; finished ones are left out."""
+        """Yield the jobs that no other process works on, one per training; finished ones are left out."""
         begun: set[str] = set()
         for job in list(left.values()):
             if job.key not in left or job.training in begun or not claims.take(job.training):
@@ -113,16 +113,16 @@ class Sweep:
 
 
 class Listener(Protocol):
-    """Hears what a sweep does; a progress bar is one."""
+    """Follows a sweep; a progress bar is one."""
 
     def started(self, job: Job) -> None:
-        """A run begins."""
+        """Called when a run begins."""
 
     def ended(self, job: Job, row: dict[str, Any]) -> None:
-        """A run is in the store, done or failed."""
+        """Called when a run is in the store, done or failed."""
 
     def found(self, job: Job) -> None:
-        """Another process has done it."""
+        """Called when another process has finished a run."""
 
 
 class Silence:
@@ -136,7 +136,7 @@ class Silence:
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """What a worker does: one run, measured."""
+    """Run one job in a worker and return what was measured."""
     import torch
 
     torch.set_num_threads(1)
@@ -171,13 +171,13 @@ def row_of(job: Job, result: dict[str, Any] | None, error: str | None) -> dict[s
 
 
 def _forget_peak_memory() -> None:
-    """Begin a new count of the process's peak memory, where the system can."""
+    """Reset the peak memory of the process, where the system can."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def _peak_memory() -> float:
-    """Peak memory in megabytes since :func:`_forget_peak_memory`, or of the whole process."""
+    """Return the peak memory in megabytes since :func:`_forget_peak_memory`, or of the whole process."""
     with suppress(OSError, IndexError, ValueError):
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return round(int(status.split("VmHWM:")[1].split()[0]) / MEGABYTE, 1)

@@ -1,4 +1,4 @@
-"""A search for settings with Optuna: any number of processes on one study, resumable, never by a test label."""
+"""A search for settings with Optuna: any number of processes on one study, resumable, without test labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gssc.result import fit
 from gssc.run_graph import fingerprint, named_graph
 from gssc.settings import Settings
 
-FIRST_SEED = 100  # results are reported on seeds from 0 on: none of those takes part in the choice
+FIRST_SEED = 100  # results are reported on seeds from 0 on: none of those is used in the search
 STUDY, RECIPE = "study.sqlite", "recipe.yaml"
 STUDY_NAME = "gssc"
 BEAT_SECONDS, SILENCE_SECONDS = 10, 60
@@ -48,7 +48,7 @@ class Tuning:
         space: what is searched.
         seeds: trainings per trial; the trial's value is their mean.
         data_root: where data files are.
-        token: names the process that gives out the work.
+        token: names the process that starts the trials.
     """
 
     folder: str
@@ -64,7 +64,7 @@ class Tuning:
         return parse_config(self.settings)
 
     def graph(self) -> Graph:
-        """Return the graph without its test labels: nothing in here ever has the others."""
+        """Return the graph without its test labels: no code here has access to them."""
         return _blind_graph(json.dumps(self.settings["data"], sort_keys=True), self.data_root)
 
 
@@ -79,7 +79,7 @@ def _blind_graph(data: str, data_root: str | None) -> Graph:
 
 
 def without_test_labels(graph: Graph) -> Graph:
-    """Return the same graph with the labels of test nodes unknown: what is chosen on it cannot have seen them.
+    """Return the same graph with the labels of test nodes unknown: nothing chosen on it can depend on them.
 
     >>> import numpy as np
     >>> graph = Graph(np.eye(3), [[0, 1], [1, 2]], labels=["a", "b", "b"], train=[0], val=[1], test=[2])
@@ -101,7 +101,7 @@ def val_score(graph: Graph, config: RunConfig, on_epoch: Callable[[Any], None]) 
 
 @contextmanager
 def _quiet() -> Iterator[Any]:
-    """Optuna without its log, and without the warnings about features it calls experimental."""
+    """Yield Optuna without its log and without its warnings about experimental features."""
     optuna = require("optuna", extra="tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
@@ -167,7 +167,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def run_trial(tuning: Tuning) -> dict[str, Any]:
-    """What a worker does: one trial of the study."""
+    """Run one trial of the study in a worker."""
     study, graph = open_study(tuning), tuning.graph()
     with _quiet() as optuna:
         number = -1
@@ -184,7 +184,7 @@ def run_trial(tuning: Tuning) -> dict[str, Any]:
                 report = _reporter(optuna, trial, index * (config.total_epochs + 1))
                 try:
                     scores.append(val_score(graph, config, report))
-                except GsscError as error:  # diverged, or settings that do not go together
+                except GsscError as error:  # diverged, or settings that do not fit together
                     trial.set_user_attr("error", str(error))
                     raise optuna.TrialPruned from None
             return statistics.mean(scores)
@@ -210,7 +210,7 @@ def _reporter(optuna: Any, trial: Any, first_step: int) -> Callable[[Any], None]
 
 @dataclass
 class Progress:
-    """How far a study is."""
+    """The progress of a study."""
 
     finished: int
     pruned: int
@@ -219,13 +219,13 @@ class Progress:
 
 
 def progress_of(study: Any, token: str) -> Progress:
-    """Count trials; those of processes on this machine that have died are given back first."""
+    """Count trials; those of processes on this machine that have died are released first."""
     with _quiet() as optuna:
         states = optuna.trial.TrialState
         running = 0
         for trial in study.get_trials(deepcopy=False, states=[states.RUNNING]):
             if "process" in trial.user_attrs and is_gone(trial.user_attrs["process"]):
-                # It may have finished, or been given back by another process, since the trials were listed.
+                # It may have finished, or been released by another process, since the trials were listed.
                 with suppress(ValueError, optuna.exceptions.UpdateFinishedTrialError):
                     study.tell(trial.number, state=states.FAIL)
                     study.enqueue_trial(trial.params)
@@ -238,7 +238,7 @@ def progress_of(study: Any, token: str) -> Progress:
 
 
 def tune(tuning: Tuning, trials: int, jobs: int = 1, on_trial: Callable[[Progress], None] | None = None) -> Any:
-    """Run trials until the study has so many, and write the winner; returns the study.
+    """Run trials until the study has so many, and write the settings of the best one; return the study.
 
     Trials of other processes on the same study count. A trial whose process died is run again.
     """

@@ -21,7 +21,7 @@ from gssc.learner.linear import (
     representations,
     spread_rows,
 )
-from gssc.learner.pool import Pool, Views, runner_up
+from gssc.learner.pool import Pool, Views, runner_up, uses_edges
 from gssc.learner.spreading import walk_matrix
 from gssc.learner.student import labels_only_mlp
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
@@ -67,7 +67,7 @@ class Faculty:
         scores: dict[str, float] = {}
         for name in offered_scalings(self.graph.features):
             scaled = FeatureTable(self.graph.features, name).features
-            by_rows = name != "standard" and self.features is self.graph.features
+            by_rows = name not in ("standard", "asinh") and self.features is self.graph.features
             short = self.short if by_rows else ShortRows(scaled, len(self.graph.train), self.seed)
             inputs = short.of(scaled)
             for kind, fit in linear_teachers(self.graph.num_classes, means=False).items():
@@ -213,11 +213,6 @@ class Faculty:
 def judging_labels(graph: Graph) -> str:
     """Name of the representation that training labels are judged by."""
     return "rows spread over trusted edges" if graph.num_edges else "rows"
-
-
-def uses_edges(name: str) -> bool:
-    """Return whether the opinion of this name was formed with edges."""
-    return " edges" in name or " structure" in name
 
 
 def offered_scalings(features: Features) -> list[str]:

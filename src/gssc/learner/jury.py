@@ -19,7 +19,8 @@ class Jury:
 
     With enough validation labels there is one view of the training labels, all of them, and validation nodes judge.
     With fewer, there are views that each leave out one fold of the training labels, which then judges; the last view
-    has every training label, and the validation nodes there are judge it, too.
+    has every training label, and the validation nodes there are judge it, too. The only label of a class is in every
+    view and judges none.
 
     Test labels are out of reach: they are not among ``labels``.
 
@@ -134,16 +135,19 @@ class Jury:
 
 
 def stratified_folds(labels: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
-    """Fold of each label, the labels of every class dealt out evenly, [n].
+    """Fold of each label, the labels of every class dealt out evenly, [n]; -1 for the only label of a class.
 
-    >>> folds = stratified_folds(np.array([0, 0, 1, 1]), 2, np.random.default_rng(0))
-    >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
-    ([0, 1], [0, 1])
+    If a class had no label left to learn from, every opinion of the one that is held out would be wrong.
+
+    >>> folds = stratified_folds(np.array([0, 0, 1, 1, 2]), 2, np.random.default_rng(0))
+    >>> sorted(folds[:2].tolist()), sorted(folds[2:4].tolist()), folds[4].item()
+    ([0, 1], [0, 1], -1)
     """
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     fold = np.empty(len(labels), dtype=np.int64)
     fold[order] = np.arange(len(labels)) % folds
+    fold[np.bincount(labels)[labels] == 1] = -1
     return fold
 
 

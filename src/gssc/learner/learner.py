@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor
 
 from gssc.deploy import DeployedModel
@@ -18,11 +19,12 @@ from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import Faculty
-from gssc.learner.jury import MANY, TINY, Jury, balanced_weights
+from gssc.learner.jury import TINY, Jury, balanced_weights
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import PARTNERS, Rounds
 from gssc.learner.settings import Config
-from gssc.learner.student import StudentTraining, batches_and_passes, student_variants
+from gssc.learner.student import StudentTraining
+from gssc.learner.students import Students, opinion_of
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.sparsify.evidence import Evidence
 from gssc.train.bilevel import BilevelTraining
@@ -30,12 +32,10 @@ from gssc.train.checkpoint import State
 from gssc.train.process import computing
 from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, scored
 from gssc.trust.edges import edge_trust, everything_kept, weighed
+from gssc.trust.opinions import with_opinions
 
 PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
-VISITS_PER_EDGE = 8  # that a student may pay to rows: about the work of 200 epochs of a GCN
-VISITS = 4_000_000  # that a student may pay to rows on any graph: less than a minute
 MOST_JUDGING = 10_000  # validation labels that rank opinions and students
-HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
 
 
 class LearnerTraining(Training):
@@ -48,7 +48,8 @@ class LearnerTraining(Training):
        and averaged over trusted edges, join the pool. A student cannot reproduce the effect of wrong edges or wrong
        labels on single nodes, so it is often better than its teacher.
 
-    The student with the best figures on held-out labels is kept and deployed. In the inductive and cold-start settings
+    The student with the best figures on held-out labels is kept and deployed; the trust that is reported has heard its
+    opinion. In the inductive and cold-start settings
     students are chosen on rows that they did not learn from.
 
     Args:
@@ -81,7 +82,6 @@ class LearnerTraining(Training):
         self.phase = "teachers"  # then "pairs", "rounds"
         self.scaling_name = ""
         self.choices: dict[str, str] = {}  # what was decided, and why
-        self.unseen = graph.setting != "transductive"
         if class_weight is None and config.train.class_weight == "balanced":
             class_weight = balanced_weights(seen.labels[seen.train], seen.num_classes)
         self.jury = Jury(
@@ -101,13 +101,15 @@ class LearnerTraining(Training):
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
         self.faculty = Faculty(seen, self.trust.keep, self.pool, config.train.normalize, seed)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)
+        unseen = graph.setting != "transductive"
+        self.students = Students(seen, self.jury, config.model, seed, unseen)
         self.rounds = Rounds(
             self.pool,
             most=1 if self.jury.cross_validates else config.teachers.rounds,  # then no label is left to judge students
             best=config.teachers.best,
-            kinds=list(self._usual_variants()),
-            seen_rows=not self.unseen,
-            most_effort=self._most_effort(),
+            kinds=list(self.students.settings),
+            seen_rows=not unseen,
+            most_effort=self.students.most_effort,
         )
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
@@ -177,28 +179,34 @@ class LearnerTraining(Training):
 
     def train_student(self, kind: str) -> Iterator[Step]:
         """Train a student on the teacher's soft labels, pool its opinion, and keep it if it is the best so far."""
-        teacher, settings = self.rounds.choose_teacher(), self._variants()[kind]
-        self.student = self.student or self._make_student(settings, self._taught())
+        teacher = self.rounds.choose_teacher()
+        self.student = self.student or self._make_student(kind)
         loss = 0.0
         for loss in self.student.run():
             if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
                 yield self._student_step(kind, loss)
-        opinion = self._student_opinion()
-        merit = self._student_merit(opinion, teacher)
+        opinion = opinion_of(self.student)
+        merit = self.students.merit(opinion, teacher)
         if self.rounds.cannot_follow(kind, opinion):
             merit = -math.inf, -math.inf
-        error = self._merit_error(merit)
+        error = self.students.merit_error(merit)
         if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
             self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
         kept = self.best.prefers(merit, error)
-        if kept and len(self._held_out()):
+        last = self._student_step(kind, loss)  # with the score on rows that it did not learn from
+        if kept and len(self.students.held_out):
             # These rows have judged it, and the next teacher has heard it without them: train again with all.
-            self.student = self._make_student(settings, np.arange(self.seen.num_nodes))
-            *_, loss = self.student.run()
+            self.student = self._make_student(kind, everything=True)
+            for _ in self.student.run():
+                pass
         self.best.offer(merit, error, f"{kind}, round {self.rounds.number + 1}")
-        last = self._student_step(kind, loss)
         self.rounds.student_ended(opinion, kept)
         yield last
+
+    def _make_student(self, kind: str, everything: bool = False) -> StudentTraining:
+        """Return the training of a student of this round, on every row or on those that will not judge it."""
+        settings = self.students.variant(kind, self.rounds.effort)
+        return self.students.make(settings, self._rows(), self.rounds.choose_teacher(), self.rounds.number, everything)
 
     def _decide_correction(self) -> None:
         """Decide whether held-out labels correct opinions, by the best one of the linear teachers."""
@@ -254,56 +262,7 @@ class LearnerTraining(Training):
         self._add_opinion(name, self.faculty.fitted[name][0], self.pool.best(PARTNERS))
         yield self._step(name)
 
-    # Students ---------------------------------------------------------------------------------------------------
-
-    def _usual_variants(self) -> dict[str, StudentSettings]:
-        return student_variants(self.config.model, self.seen.num_nodes, self.seen.num_features)
-
-    def _variants(self) -> dict[str, StudentSettings]:
-        """Return the settings of the students of a round by name; held-out labels choose among them."""
-        usual = self._usual_variants()
-        return {kind: replace(settings, effort=self.rounds.effort) for kind, settings in usual.items()}
-
-    def _most_effort(self) -> int:
-        """Return how many times the usual steps students may take; the limit grows with the graph, as a GCN's work."""
-        _, passes = batches_and_passes(next(iter(self._usual_variants().values())), self.seen.num_nodes)
-        visits = max(VISITS, VISITS_PER_EDGE * self.seen.num_edges)
-        return max(1, visits // (passes * max(1, self.seen.num_nodes)))
-
-    def _make_student(self, settings: StudentSettings, nodes: np.ndarray) -> StudentTraining:
-        seed = self.config.train.seed + 1000 * self.rounds.number
-        return StudentTraining(self._rows(), self.rounds.choose_teacher(), nodes, settings, seed)
-
-    def _student_merit(self, opinion: np.ndarray, teacher: np.ndarray) -> tuple[float, float]:
-        """Return what students are ranked by: score and loss on held-out labels or, if these are few, fidelity.
-
-        Fidelity is the mean log-likelihood of the teacher's soft labels on rows that the student did not learn from.
-        """
-        if not self.jury.cross_validates:
-            return self.jury.merit(self.jury.tempered((opinion,)))
-        nodes = self._held_out() if len(self._held_out()) else np.arange(len(opinion))
-        return float((teacher[nodes] * np.log(opinion[nodes] + TINY)).sum(axis=1).mean()), 0.0
-
-    def _merit_error(self, merit: tuple[float, float]) -> float:
-        """Return how far the first figures of two students may differ by chance; 0 if the first is not the score."""
-        return self.jury.standard_error(merit[0]) if len(self.jury.truth) >= MANY else 0.0
-
-    def _held_out(self) -> np.ndarray:
-        """Return the rows that a student does not learn from before it is judged; they stand in for unseen rows."""
-        if not self.jury.cross_validates:
-            return self.seen.val if self.unseen else np.empty(0, dtype=np.int64)
-        share, most = HELD_OUT
-        count = min(most, int(share * self.seen.num_nodes))
-        rng = np.random.default_rng([self.config.train.seed, 3])
-        return np.sort(rng.choice(self.seen.num_nodes, count, replace=False))
-
-    def _taught(self) -> np.ndarray:
-        return np.setdiff1d(np.arange(self.seen.num_nodes), self._held_out())
-
-    def _student_opinion(self) -> np.ndarray:
-        assert self.student is not None
-        logits = torch.from_numpy(all_logits(self.student.model, self._rows()))
-        return np.asarray(self.task.probabilities(logits).numpy())
+    # Rows -------------------------------------------------------------------------------------------------------
 
     def _rows(self) -> Any:
         """Scaled rows of the nodes that training sees."""
@@ -367,8 +326,7 @@ class LearnerTraining(Training):
         self.pairs = self._make_pairs() if "pairs" in state else None
         if "student" in state:
             self.rounds.load_state_dict(state["rounds"])
-            kind = self.rounds.kinds[self.rounds.position]
-            self.student = self._make_student(self._variants()[kind], self._taught())
+            self.student = self._make_student(self.rounds.kinds[self.rounds.position])
         super().load_state_dict(state)
 
     def kept_weights(self) -> State:
@@ -393,7 +351,7 @@ class LearnerTraining(Training):
             scores=scores,
             seconds=self.seconds,
             epochs=self.epoch,
-            edges_kept=len(self._trusted()),
+            edges_kept=int((self.edge_trust()[1] > 0.5).sum()),
             edges_total=self.seen.num_edges,
         )
 
@@ -406,8 +364,12 @@ class LearnerTraining(Training):
         return deployed_mlp(self.graph, self._kept_student().folded_layers(), "leaky_relu", self._table().scaling)
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The edges that training saw, and the keep probability of each."""
-        return self.seen_nodes[self.seen.edges], self.trust.keep
+        """Edges that training saw, and the keep probability of each; at the end with the kept student's opinion."""
+        keep = self.trust.keep
+        if self.kept_student is not None and self.config.sparsifier.name != "none":
+            opinion = softmax(all_logits(self.kept_student, self._rows()), axis=1)
+            keep = with_opinions(keep, self.seen.edges, opinion)
+        return self.seen_nodes[self.seen.edges], keep
 
     def _kept_student(self) -> Student:
         if self.kept_student is None:

@@ -81,9 +81,9 @@ class Pool:
         With a handful of labels many opinions share the weight, because the best of all is partly lucky; with more
         labels the weight goes to the few that are clearly ahead (pseudo-BMA, Yao et al. 2018).
         """
+        if not len(self.jury.truth):  # nothing judges; opinions that use the graph, if there is one, count alike
+            return dict.fromkeys([name for name in self.opinions if uses_edges(name)] or self.opinions, 1.0)
         likely = {name: -self.jury.loss(views) * len(self.jury.truth) for name, views in self.opinions.items()}
-        if not len(self.jury.truth):
-            likely = dict.fromkeys(self.opinions, 0.0)
         top = max(likely.values())
         found = {name: float(np.exp(value - top)) for name, value in likely.items()}
         return {name: weight for name, weight in found.items() if weight > LEAST_WEIGHT}
@@ -122,6 +122,11 @@ class Pool:
         """Resume from a state of :meth:`state_dict`."""
         self.opinions = {name: tuple(view.numpy() for view in views) for name, views in state.items()}
         self.merits = {name: self.jury.merit(views) for name, views in self.opinions.items()}
+
+
+def uses_edges(name: str) -> bool:
+    """Return whether the opinion of this name was formed with edges."""
+    return " edges" in name or " structure" in name
 
 
 def geometric_mean(opinions: list[Views]) -> Views:

@@ -26,7 +26,8 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
     Exact for the round of students that is under way; later rounds are taken to have one student each. Before the
     teachers have been asked, their number is the usual one, and pairs are counted unless the settings exclude them.
     """
-    records = {kind: student_records(training, settings) for kind, settings in training._variants().items()}
+    effort, students = training.rounds.effort, training.students
+    records = {kind: student_records(training, students.variant(kind, effort)) for kind in students.settings}
     rounds = training.rounds
     this_round, left = [records[kind] for kind in rounds.kinds], rounds.most - rounds.number
     ahead = {"students": sum(this_round[rounds.position :]) + (left - 1) * max(records.values()) if left else 0}
@@ -42,7 +43,7 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
 
 def student_records(training: LearnerTraining, settings: StudentSettings) -> int:
     """Return the number of records that one student makes."""
-    _, passes = batches_and_passes(settings, len(training._taught()))
+    _, passes = batches_and_passes(settings, len(training.students.taught))
     return -(-passes // PASSES_PER_STEP)
 
 

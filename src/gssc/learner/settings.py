@@ -52,14 +52,15 @@ class LearnerTrainSettings:
 
     Args:
         normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,
-            ``row`` divides rows by their sums, ``standard`` puts columns on one scale, ``none`` does neither.
+            ``row`` divides rows by their sums, ``standard`` puts columns on one scale, ``asinh`` also presses long
+            tails together, ``none`` does none of it.
         class_weight: ``none``, or ``balanced``: every class counts alike, however many labels it has.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
         memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """
 
-    normalize: Literal["auto", "row", "standard", "none"] = "auto"
+    normalize: Literal["auto", "row", "standard", "asinh", "none"] = "auto"
     class_weight: Literal["none", "balanced"] = "none"
     seed: int = setting(0, low=0, high=2**63 - 1)
     threads: int = setting(1, low=1, high=1024)

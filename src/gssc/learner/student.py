@@ -114,23 +114,29 @@ def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
     return batches, settings.effort * max(LEAST_PASSES, -(-settings.steps // batches))
 
 
-def student_variants(model: GsscSettings, num_nodes: int, num_features: int) -> dict[str, StudentSettings]:
+def student_variants(
+    model: GsscSettings, num_nodes: int, num_features: int, unseen: bool = False
+) -> dict[str, StudentSettings]:
     """Return the settings of students to choose from, by kind, the close one first; the data fill in what is left open.
 
     Args:
         model: settings of the run.
         num_nodes: number of rows.
         num_features: number of columns.
+        unseen: whether students are judged on rows that they did not learn from; a linear one is often best on them.
     """
     wide, small = num_features > NARROW, num_nodes < SMALL
     usual = 200 if small else 300 if wide else 1200
     base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or usual)
     base = base if wide or small else replace(base, batch=min(max(num_nodes // BATCHES, BATCH[0]), BATCH[1]))
     close = replace(base, dropout=0.0, weight_decay=0.0)
+    dropped = replace(base, batch_norm=False, input_dropout=0.5)
+    linear = {"linear": replace(dropped, layers=0, dropout=0.0, weight_decay=0.0)} if unseen else {}
     if wide:
-        return {CLOSE: close, "inputs dropped": replace(base, batch_norm=False, input_dropout=0.5)}
+        return {CLOSE: close, **linear, "inputs dropped": dropped}
     return {
         CLOSE: close,
+        **linear,
         "plain": replace(base, batch_norm=False, dropout=0.1, weight_decay=1e-4),
         "batch norm": replace(base, dropout=0.2, weight_decay=1e-4),
     }

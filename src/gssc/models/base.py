@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -80,7 +81,7 @@ def folded_norm(norm: nn.LayerNorm) -> tuple[np.ndarray, np.ndarray]:
     return norm.weight.diag().numpy().copy(), norm.bias.numpy().copy()
 
 
-class NodeModel(nn.Module):
+class NodeModel(nn.Module, ABC):
     """Base class of models that map feature rows and, if they pass messages, edges to logits of every node.
 
     Every subclass takes ``inputs`` (features) and ``outputs`` (classes), then its own arguments by keyword.
@@ -100,6 +101,7 @@ class NodeModel(nn.Module):
     recipe: ClassVar[Recipe] = Recipe()
     recipes: ClassVar[dict[str, Recipe]] = {}
 
+    @abstractmethod
     def forward(self, rows: Rows, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Return the logits of every node, [N, C].
 
@@ -108,7 +110,6 @@ class NodeModel(nn.Module):
             edge_index: both directions of every edge, [2, P], no self-loops.
             edge_weight: [P], all one by default; an edge of weight zero is absent.
         """
-        raise NotImplementedError
 
     def losses(self, graph: TrainingGraph, rng: np.random.Generator) -> Iterator[Tensor]:
         """Yield the losses of one epoch; the training loop takes an optimiser step after each."""

@@ -41,7 +41,7 @@ class StudentSettings:
 
     Args:
         hidden: width of every hidden layer.
-        layers: number of hidden layers.
+        layers: number of hidden layers; with none it is a linear map.
         batch_norm: whether batch norm follows every hidden linear map.
         input_dropout: share of feature values dropped in training.
         dropout: share of hidden units dropped in training.
@@ -82,13 +82,13 @@ class Student(nn.Module):
         super().__init__()
         self.register_buffer("input_scale", torch.tensor(input_scale))
         self.input_scale: Tensor
-        self.settings, width = settings, settings.hidden
+        self.settings, width = settings, settings.hidden if settings.layers else outputs
         self.first = RowLinear(inputs, width)
         self.norms = nn.ModuleList(
             nn.BatchNorm1d(width) if settings.batch_norm else nn.Identity() for _ in range(settings.layers)
         )
-        self.linears = nn.ModuleList(nn.Linear(width, width) for _ in range(settings.layers - 1))
-        self.linears.append(nn.Linear(width, outputs))
+        after = [width] * (settings.layers - 1) + [outputs] * (settings.layers > 0)
+        self.linears = nn.ModuleList(nn.Linear(width, size) for size in after)
 
     def forward(self, rows: Rows) -> Tensor:
         """Return the logits of feature rows, [n, C]."""

@@ -71,7 +71,7 @@ def drop_environments(matrix: sp.csr_matrix, radius: int, rate: float, rng: np.r
     """Set a random share of the environments in atom rows to zero, in place, and scale up the others to match.
 
     More than half of the different rows of BBBP and Tox21 with two radii belong to one atom each, so a network that
-    always sees environments learns training molecules by heart.
+    always sees environments memorises the training molecules.
     """
     if radius and rate:
         ones = matrix.data.reshape(matrix.shape[0], -1)  # nine fields, then one environment per radius

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gssc.deploy.tables import safe_cell
 from gssc.errors import GsscError
 from gssc.files import atomic_write, check_output
 from gssc.molecules.fingerprints import morgan_counts
@@ -72,4 +73,4 @@ def write_doubts(path: str | Path, labels: list[DoubtfulLabel], overwrite: bool 
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["row", "smiles", "target", "label", "suggested", "doubt"])
-        writer.writerows(astuple(label) for label in labels)
+        writer.writerows(map(safe_cell, astuple(label)) for label in labels)

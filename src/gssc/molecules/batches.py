@@ -70,11 +70,11 @@ def shuffled(index: np.ndarray, size: int, rng: np.random.Generator) -> Iterator
 
 
 def epoch_shares(targets: np.ndarray, common_per_rare: float) -> np.ndarray:
-    """Return the share of epochs that has each training molecule, [M].
+    """Return for each training molecule the share of epochs that contain it, [M].
 
     A label is rare if it is the less frequent one of a binary target. Molecules with a rare label are in every epoch.
-    The others are drawn, so that an epoch has at most ``common_per_rare`` of them per molecule with a rare label: among
-    thousands of negatives, thirty positives would otherwise be seen too seldom to be learned in reasonable time.
+    The others are drawn, so that an epoch has at most ``common_per_rare`` of them per molecule with a rare label:
+    otherwise thirty positives among thousands of negatives would be seen too rarely to be learned in reasonable time.
 
     Args:
         targets: binary targets of the training molecules, [M, T]; NaN where unknown.

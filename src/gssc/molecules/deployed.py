@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from gssc.deploy.forward import LEAKY_SLOPE
 from gssc.errors import GsscError
@@ -29,7 +29,7 @@ Layers = list[tuple[np.ndarray, np.ndarray]]
 
 @dataclass
 class DeployedMolecules:
-    """One or several networks whose mean predicts: an MLP on atom rows, a mean over a molecule's atoms, a readout.
+    """One or more networks whose logits are averaged: an MLP on atom rows, a mean over a molecule's atoms, a readout.
 
     Args:
         members: the layers of each network's MLP on atoms and of its readout, as (weight [out, in], bias) with batch
@@ -38,7 +38,7 @@ class DeployedMolecules:
         row_format: columns of an atom row.
         use_size: whether the readout gets the logarithm of the number of atoms as its last input.
         use_sum: whether it gets the sum over atoms after the mean.
-        mean, scale: of measured targets; None for binary ones.
+        mean, scale: mean and standard deviation of measured targets; None for binary ones.
     """
 
     members: list[tuple[Layers, Layers]]
@@ -111,7 +111,7 @@ class DeployedMolecules:
         """Write model.safetensors and model.json."""
         folder = Path(folder)
         with atomic_write(folder / "model.safetensors") as temporary:
-            save_file(self.arrays(), temporary)
+            temporary.write_bytes(save(self.arrays()))  # save_file would make it unreadable for other users
         write_json(folder / "model.json", {**self.description(), "sha256": sha256(folder / "model.safetensors")})
 
     @classmethod
@@ -119,7 +119,7 @@ class DeployedMolecules:
         """Return the model written by :meth:`save`."""
         folder = Path(folder)
         if folder.is_dir() and not (folder / "model.json").exists():
-            raise GsscError(f"{folder} has no model.json: the run is not finished, or not of GSSC")
+            raise GsscError(f"{folder} has no model.json: the run is not finished, or its model is not GSSC")
         try:
             about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
             if about.get("format") != FORMAT:

@@ -19,6 +19,7 @@ from gssc.extras import require
 from gssc.files import atomic_write
 from gssc.molecules.fields import ATOM_FIELDS, BOND_FIELDS
 from gssc.molecules.molecule_set import MoleculeSet, Skipped
+from gssc.molecules.progress_bar import progress_bar
 from gssc.molecules.smiles import InvalidSmiles, Molecule, read_molecule
 
 CHUNK = 2000
@@ -131,16 +132,10 @@ def _read_all(smiles: Sequence[str], jobs: int, progress: bool, scaffolds: bool)
 
 
 def _tracked(chunks: Iterator[list[Molecule | str]], total: int, progress: bool) -> Iterator[Molecule | str]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    shown = progress and total >= PROGRESS_FROM and console.is_terminal
-    with Progress(console=console, transient=True, disable=not shown) as bar:
-        task = bar.add_task("reading molecules", total=total)
+    with progress_bar("reading molecules", total, shown=progress and total >= PROGRESS_FROM) as advance:
         for chunk in chunks:
             yield from chunk
-            bar.advance(task, len(chunk))
+            advance(len(chunk))
 
 
 def _read_chunk(smiles: Sequence[str], scaffold: bool) -> list[Molecule | str]:

@@ -76,10 +76,11 @@ class MoleculeSet:
         return len(self.smiles)
 
     def __repr__(self) -> str:
-        kind = "regression" if self.is_regression else "binary"
+        kind = "measured" if self.is_regression else "binary"
+        targets = f"{self.num_targets} {kind} target" + ("" if self.num_targets == 1 else "s")
         return (
             f"MoleculeSet({self.name!r}: {len(self):,} molecules, {len(self.atoms):,} atoms, {self.bonds.shape[1]:,} "
-            f"bonds, {self.num_targets} {kind} targets; split {self.split!r} "
+            f"bonds, {targets}; split {self.split!r} "
             f"{len(self.train):,}/{len(self.val):,}/{len(self.test):,})"
         )
 

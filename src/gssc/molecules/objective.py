@@ -40,7 +40,7 @@ class GraphObjective:
     Args:
         molecules: the set; only the targets of its training molecules are used.
         balance: whether to weight the classes.
-        shares: share of the epochs that has each molecule of the set, [M]; by default all of them.
+        shares: share of the epochs that contain each molecule of the set, [M]; by default all of them.
     """
 
     def __init__(self, molecules: MoleculeSet, balance: bool = True, shares: np.ndarray | None = None):

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from gssc.data.molecule_tables import find_column, open_table
-from gssc.deploy.tables import safe_cell
+from gssc.data.molecule_tables import find_column, header_and_rows, open_table
+from gssc.deploy.tables import STREAM, safe_cell
 from gssc.errors import GsscError
 from gssc.files import atomic_write, check_output
 from gssc.molecules.deployed import DeployedMolecules
+from gssc.molecules.smiles import reason_against
+from gssc.text_tables import Lines, records
 
 BLOCK = 5000
 
@@ -39,24 +44,34 @@ def predict_table(
 ) -> SmilesCounts:
     """Write a CSV with one line per row of ``source``: row number, SMILES, one column per target.
 
+    ``-`` is standard input or standard output.
+
     No row is lost: with ``invalid="skip"`` a row that is not a molecule gets blank predictions; with ``refuse`` the
     first of them raises an error and nothing is written.
     """
-    path = check_output(out, (".csv",), overwrite)
     source = Path(source)
-    header, records = open_table(source)
+    if str(out) != STREAM:
+        check_output(out, (".csv",), overwrite)
+    if str(source) == STREAM:
+        source = Path("standard input")
+        header, rows = header_and_rows(
+            source, records(Lines(sys.stdin.buffer, source), ".csv", source, keep_blank=True)
+        )
+    else:
+        header, rows = open_table(source)
     place = find_column(source, header, smiles_column)
     kind = "value" if model.mean is not None else "probability"
     counts = SmilesCounts()
-    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
+    with _opened(out) as file:
+        writer = csv.writer(file, lineterminator="\n" if file is sys.stdout else "\r\n")
         writer.writerow(["row", "smiles", *(f"{kind}_{name}" for name in model.target_names)])
-        for block in _blocks(records, place):
+        for block in _blocks(rows, place):
             values = model.predict_smiles(block, invalid="skip")
             bad = np.isnan(values).all(1)
             if bad.any() and invalid == "refuse":
-                row = counts.rows + int(bad.argmax()) + 1
-                raise GsscError(f"{source}, row {row}: {block[bad.argmax()]!r} is not a SMILES that RDKit can read")
+                place = int(bad.argmax())
+                reason = reason_against(block[place]) or "its predictions are not numbers; train the model again"
+                raise GsscError(f"{source}, row {counts.rows + place + 1}: {reason}")
             for text, row, blank in zip(block, values, bad, strict=True):
                 counts.rows += 1
                 writer.writerow([counts.rows, safe_cell(text), *([""] * len(row) if blank else map(str, row))])
@@ -66,6 +81,16 @@ def predict_table(
     return counts
 
 
-def _blocks(records: Iterator[tuple[int, list[str]]], place: int) -> Iterator[list[str]]:
-    while block := [cells[place] for _, cells in islice(records, BLOCK)]:
+@contextmanager
+def _opened(out: str | Path) -> Iterator[IO[str]]:
+    """Yield a file that is there once all rows are, or standard output."""
+    if str(out) == STREAM:
+        yield sys.stdout
+        return
+    with atomic_write(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+def _blocks(rows: Iterator[tuple[int, list[str]]], place: int) -> Iterator[list[str]]:
+    while block := [cells[place] for _, cells in islice(rows, BLOCK)]:
         yield block

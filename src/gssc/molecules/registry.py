@@ -44,7 +44,7 @@ MODELS = {
     "gssc_mean": MoleculeModel(
         "models.gssc",
         "GSSCTraining",
-        "the same with the mean of atom embeddings alone, as in the text",
+        "the same with the mean of atom embeddings alone, as in the paper",
         "GSSC, Sec. III",
         (("members", 1), ("radius", 0), ("pooling", "mean")),
     ),

@@ -1,4 +1,4 @@
-"""A training on molecules in a folder: settings, one line per epoch, the result, the deployed model; resumable.
+"""A training run on molecules in a folder: settings, one line per epoch, the result, the deployed model; resumable.
 
 config.yaml        model, data and settings, enough to run it again
 metrics.jsonl      one line per epoch; the one that was kept is marked as best
@@ -80,23 +80,15 @@ class MoleculeRun:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = keep_others_out(self.folder)
         self.log = EpochLog(self.folder)
-        self.training = entry.training_class()(molecules, self.settings)
-        self.resumed = there and resume
-        if self.resumed:
-            self._take_up()
-        else:
-            self._start_over()
+        self._is_new, self._resumed = not there, there and resume
+        if self._is_new:  # already now, so that a run that is stopped while it pre-trains can be resumed by its folder
+            self._write_config()
 
     def _config_there(self) -> Any:
         try:
             return yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError):
             return None
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run in the folder is finished."""
-        return (self.folder / "metrics.json").exists()
 
     @property
     def data_digest(self) -> str:
@@ -106,17 +98,31 @@ class MoleculeRun:
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
+    def _write_config(self) -> None:
+        with atomic_write(self.folder / "config.yaml") as temporary:
+            temporary.write_text(yaml.safe_dump(self.config, sort_keys=False), encoding="utf-8")
+
+    def _prepare(self) -> None:
+        """Build the training, which may pre-train, then clear the folder or load its checkpoint."""
+        try:
+            self.training = molecule_model(self.model).training_class()(self.molecules, self.settings)
+        except GsscError:
+            if self._is_new:
+                (self.folder / "config.yaml").unlink()
+            raise
+        if self._resumed:
+            self._take_up()
+        else:
+            self._start_over()
+
     def _start_over(self) -> None:
         for name in (*FILES, "checkpoint.safetensors"):
             (self.folder / name).unlink(missing_ok=True)
-        with atomic_write(self.folder / "config.yaml") as temporary:
-            temporary.write_text(yaml.safe_dump(self.config, sort_keys=False), encoding="utf-8")
+        self._write_config()
         self.log.clear()
 
     def _take_up(self) -> None:
         checkpoint = self.folder / "checkpoint.safetensors"
-        if self.finished:
-            return
         if not checkpoint.exists():  # stopped before the first one: training starts again
             self.log.clear()
             return
@@ -129,9 +135,10 @@ class MoleculeRun:
     def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
         """Train to the end and return the content of metrics.json."""
         try:
-            if self.finished:
+            if self._resumed and (self.folder / "metrics.json").exists():
                 found: dict[str, Any] = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
                 return found
+            self._prepare()
             return self._train(on_epoch)
         finally:
             if self._lock is not None:
@@ -165,6 +172,7 @@ class MoleculeRun:
             "metric": molecules.task.metric,
             "val_score": json_number(outcome.val_score),
             "test_score": json_number(outcome.test_score),
+            "test_score_per_target": score_per_target(molecules, outcome.scores, test),
             "test_average_precision": json_number(precision),
             "seconds": round(outcome.seconds, 3),
             "epochs": outcome.epochs,
@@ -187,6 +195,12 @@ class MoleculeRun:
         write_json(self.folder / "metrics.json", metrics)
         (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return metrics
+
+
+def score_per_target(molecules: MoleculeSet, scores: np.ndarray, index: np.ndarray) -> dict[str, float | None]:
+    """Return the task's metric of each target on these molecules; None if it is unknown there."""
+    columns = zip(molecules.target_names, scores[index].T, molecules.targets[index].T, strict=True)
+    return {name: json_number(molecules.task.score(score[:, None], truth[:, None])) for name, score, truth in columns}
 
 
 def _skipped(entry: Skipped) -> tuple[int, str, str]:

@@ -53,6 +53,15 @@ def parse(smiles: str) -> Any:
     return molecule
 
 
+def reason_against(smiles: str) -> str | None:
+    """Return why a text is not a molecule; None if it is one."""
+    try:
+        parse(smiles)
+    except InvalidSmiles as error:
+        return str(error)
+    return None
+
+
 def read_molecule(smiles: str, scaffold: bool = True) -> Molecule:
     """Return the arrays of a molecule. All fragments of a salt are kept, as one graph of several parts.
 

@@ -48,7 +48,7 @@ class Schedule:
         patience: with ``validation``, epochs without a better score before stopping early.
         balance: whether the two classes of a binary target have equal total weight.
         common_per_rare: an epoch has every training molecule with a rare label and about this many others for each of
-            them, drawn anew per epoch; 0 for all molecules.
+            them, drawn anew for each epoch; 0 for all molecules.
         seed: seed of weights, batches and dropout.
         threads: threads of matrix products.
     """
@@ -70,7 +70,7 @@ class Schedule:
 class MoleculeStep:
     """Output of one pass before it is scored: its phase, and fields of :class:`Epoch` by name.
 
-    It has no scores for the loop to check: a pass with a loss that is not finite has already raised an error.
+    ``scores`` is empty because the loop has nothing to check: a loss that is not finite has already raised an error.
     """
 
     phase: str
@@ -79,7 +79,7 @@ class MoleculeStep:
 
 
 class MoleculeJudge:
-    """Scores the validation and test molecules of a training; nothing is chosen by the latter."""
+    """Scores the validation and test molecules of a training; nothing is chosen by test scores."""
 
     def __init__(self, training: MoleculeTraining):
         self.training = training
@@ -136,7 +136,7 @@ class MoleculeTraining(Training):
                 f"{molecules.name}: {len(self.train_index)} training molecules with a known target, "
                 f"{self.schedule.batch_size} per batch: at least two are needed"
             )
-        self.shares = np.ones(len(molecules))  # of the epochs that have a training molecule
+        self.shares = np.ones(len(molecules))  # of the epochs that contain each molecule
         if not molecules.is_regression:
             targets = molecules.targets[self.train_index]
             self.shares[self.train_index] = epoch_shares(targets, self.schedule.common_per_rare)

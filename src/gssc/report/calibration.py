@@ -1,4 +1,4 @@
-"""How far a model's confidence can be taken at its word."""
+"""Reliability diagram: how far the confidence of a model matches its accuracy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reliability_diagram(
 ) -> Sequence[Axes]:
     """Draw accuracy against confidence, and how many rows there are at each confidence.
 
-    On the diagonal, of all rows predicted with confidence 0.8, 80 % are right. The error in the title is the expected
+    On the diagonal, of all rows predicted with confidence 0.8, 80% are right. The error in the title is the expected
     calibration error over the same bins.
 
     Args:

@@ -1,4 +1,4 @@
-"""Which classes are mistaken for which."""
+"""Confusion matrix: which classes are mistaken for which."""
 
 from __future__ import annotations
 

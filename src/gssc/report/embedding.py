@@ -17,9 +17,10 @@ MOST_NAMES = 20
 
 
 def project(embedding: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Return places in the plane that keep near rows near (t-SNE of scikit-learn), [n, 2].
+    """Return points in the plane at which close rows stay close (t-SNE of scikit-learn), [n, 2].
 
-    Distances between far groups mean nothing on such a map. Time grows with the number of rows: 2,000 take seconds.
+    Distances between separate groups are meaningless on such a map. Time grows with the number of rows: 2,000 take
+    seconds.
 
     Args:
         embedding: one row per node, [n, F]; at least two rows.

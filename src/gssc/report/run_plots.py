@@ -72,7 +72,7 @@ class _Plotted:
 
     @cached_property
     def judged(self) -> tuple[np.ndarray, str]:
-        """The nodes that errors are counted on: test nodes, or else validation nodes."""
+        """Return the nodes that errors are counted on: test nodes, or else validation nodes."""
         graph = self.subject.graph
         for nodes, name in ((graph.test, "test nodes"), (graph.val, "validation nodes")):
             if (self.labels[nodes] >= 0).any():

@@ -111,7 +111,7 @@ def _is_dark(colour: Any) -> bool:
 
 
 def soft_colour() -> str:
-    """Return the colour of what stands back: reference lines, notes, points without a label."""
+    """Return the colour of what is less prominent: reference lines, notes, points without a label."""
     return str(require("matplotlib", extra="report").rcParams["xtick.color"])
 
 

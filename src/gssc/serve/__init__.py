@@ -1,7 +1,7 @@
-"""A trained model behind HTTP: FastAPI on uvicorn, rows gathered into batches, every request bounded.
+"""Serves a trained model over HTTP: FastAPI on uvicorn, rows gathered into batches, limits on every request.
 
 A request passes ``protocol`` (its head), ``guard`` (token, number, size, time), ``json_rows`` or ``uploads`` (its
 numbers) and ``batching`` (the model), and leaves through ``answers``; ``app`` puts them together and ``server`` runs
 them. Needs the extra ``serve``; never imports torch. Nothing is imported here, because ``table_process``, which runs
-in a process of its own, needs none of the web.
+in a process of its own, needs no web library.
 """

@@ -37,7 +37,7 @@ class Answers:
         }
 
     def json(self, probabilities: np.ndarray) -> bytes:
-        """Predicted classes by number, and probabilities."""
+        """Return the predicted classes, by number, and the probabilities."""
         classes = (
             probabilities.argmax(axis=1).tolist()
             if self.model.task == "multiclass"
@@ -46,7 +46,7 @@ class Answers:
         return self._head + to_json({"classes": classes, "probabilities": probabilities.tolist()})[1:]
 
     def json_with_ids(self, probabilities: np.ndarray, ids: np.ndarray | None) -> bytes:
-        """Return the same, and the ids of the table's rows or null."""
+        """Return the same with the ids of the table's rows, or null."""
         known = {"ids": None if ids is None else ids.tolist()}
         return self.json(probabilities)[:-1] + b"," + to_json(known)[1:]
 

@@ -1,4 +1,4 @@
-"""The app: one function an address, each of them short because the work is elsewhere."""
+"""The app: which method of the service answers at which address, and the form of errors and pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from gssc.serve.uploads import take
 INLINE_BYTES = 1 << 16
 # Tables in memory at once, one being read and one in the model: a small file may hold a large table.
 TABLES_AT_ONCE = 2
-FILES = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("text/csv", CONTENT_TYPES["parquet"])}
 
 
 def create_app(
@@ -47,116 +46,103 @@ def create_app(
     """Return the API of one model, ready for any ASGI server.
 
     Args:
-        model: what predicts.
+        model: the model that predicts.
         limits: bounds of requests.
-        token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
+        token: what clients must send as ``Authorization: Bearer``; without it, anyone may send requests.
         model_id: identifies this model in every answer.
         card_text: the model card as Markdown, for ``/model`` and the page.
-        hosts: without a token, names under which clients may ask, beside localhost and numeric addresses.
+        hosts: without a token, host names that clients may use, beside localhost and numeric addresses.
     """
-    limits = limits or Limits()
-    metrics = Metrics()
-    batcher = Batcher(model, limits, metrics)
-    reader = TableReader(model, limits)
-    tables = asyncio.Semaphore(TABLES_AT_ONCE)
-    answers = Answers(model, model_id)
-    card = schemas.card(model, model_id, limits, card_text)
-    width, names = model.widths[0], model.feature_names
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        batcher.warm_up()
-        yield
-        batcher.close()
-        reader.close()
-
+    limits, metrics = limits or Limits(), Metrics()
+    service = Service(model, model_id, limits, metrics, card_text)
     app = FastAPI(
-        title="gssc", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
+        title="gssc",
+        version=__version__,
+        lifespan=service.lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     errors_in_one_sentence(app)
-
-    @app.post(
-        "/predict",
-        summary="Classify rows",
-        responses={
-            200: {
-                "description": "Predictions",
-                "content": {"application/json": {"schema": schemas.predictions(model)}},
-            },
-            **schemas.refusals(408, 413, 422, 503),
-        },
-        openapi_extra={"requestBody": schemas.rows_body(model, limits)},
-    )
-    async def predict(request: Request) -> Response:
-        """Rows are dense lists of numbers, or columns and values of what is not zero."""
-        return Response(await classify(request.body), media_type=CONTENT_TYPES["json"])
-
-    async def classify(read: Callable[[], Awaitable[bytes]]) -> bytes:
-        with batcher.on_its_way():
-            body = await read()
-            if len(body) <= INLINE_BYTES:
-                rows = json_rows.parse(body, width, names, limits)
-            else:
-                rows = await batcher.in_thread(lambda: json_rows.parse(body, width, names, limits))
-        return await batcher.predict(rows, answers.json)
-
-    @app.post(
-        "/predict/file",
-        summary="Classify the rows of a table",
-        responses={
-            200: {
-                "description": "Predictions",
-                "content": {"application/json": {"schema": schemas.predictions(model, ids=True)}, **FILES},
-            },
-            **schemas.refusals(408, 413, 415, 422, 503),
-        },
-        openapi_extra={"requestBody": schemas.file_body()},
-    )
-    async def predict_file(request: Request, format: Literal["json", "csv", "parquet"] = "json") -> Response:
-        """A table as the body, or as `file` of a form; its columns are found as `gssc predict` finds them."""
-        upload = await take(request.headers, await request.body())
-        async with tables:
-            rows = await reader.read(*upload)
-            write = answers.writers[format]
-            content = await batcher.predict(rows.features, lambda found: write(found, rows.ids), alone=True)
-        headers = {} if format == "json" else {"content-disposition": f'attachment; filename="predictions.{format}"'}
-        return Response(content, media_type=CONTENT_TYPES[format], headers=headers)
-
-    @app.get(
-        "/model",
-        summary="What is served",
-        responses={200: {"description": "Model card", "content": {"application/json": {"schema": schemas.CARD}}}},
-    )
-    async def describe() -> Response:
-        """Features, classes, sizes, where the model comes from, its card, and the limits of requests."""
-        return JSONResponse(card)
-
-    @app.get("/health", summary="Whether the server answers")
-    async def health() -> dict[str, str]:
-        """Needs no token."""
-        return {"status": "ok"}
-
-    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)
-
-    @app.get(
-        "/metrics",
-        summary="Counters for Prometheus",
-        response_class=Response,
-        responses={200: {"description": "Counters", "content": {METRICS_TYPE: {"schema": {"type": "string"}}}}},
-    )
-    async def count() -> Response:
-        """Requests, latencies, rows, batch sizes, requests under way, errors, memory."""
-        return Response(metrics.text(), headers={"content-type": METRICS_TYPE})
-
+    app.post("/predict", **schemas.of_predict(model, limits))(service.predict)
+    app.post("/predict/file", **schemas.of_predict_file(model))(service.predict_file)
+    app.get("/model", **schemas.OF_MODEL)(service.describe)
+    app.get("/health", summary="Whether the server answers")(service.health)
+    app.head("/health", include_in_schema=False)(service.health)
+    app.get("/metrics", response_class=Response, **schemas.OF_METRICS)(service.count)
     for path, page in (("/", "page.html"), ("/docs", "docs.html")):
         app.add_api_route(path, html_page(page), methods=["GET", "HEAD"], include_in_schema=False)
     if token is not None:
         _ask_for_token_in_schema(app)
-    return Guard(app, limits, metrics, token, hosts, direct={"/predict": classify})
+    return Guard(app, limits, metrics, token, hosts, direct={"/predict": service.classify})
+
+
+class Service:
+    """The operations of one model, one method per address; the first line of each docstring is shown in ``/docs``.
+
+    Args:
+        model: the model that predicts.
+        model_id: identifies it in every answer.
+        limits: bounds of requests.
+        metrics: counts batches and rows.
+        card_text: the model card as Markdown.
+    """
+
+    def __init__(self, model: DeployedModel, model_id: str, limits: Limits, metrics: Metrics, card_text: str):
+        self.model, self.limits, self.metrics = model, limits, metrics
+        self.batcher = Batcher(model, limits, metrics)
+        self.reader = TableReader(model, limits)
+        self.tables = asyncio.Semaphore(TABLES_AT_ONCE)
+        self.answers = Answers(model, model_id)
+        self.card = schemas.card(model, model_id, limits, card_text)
+
+    @asynccontextmanager
+    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """Warm the model up before the first request; stop thread and process after the last."""
+        self.batcher.warm_up()
+        yield
+        self.batcher.close()
+        self.reader.close()
+
+    async def predict(self, request: Request) -> Response:
+        """Rows are dense lists of numbers, or columns and values of what is not zero."""
+        return Response(await self.classify(request.body), media_type=CONTENT_TYPES["json"])
+
+    async def classify(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Return the JSON answer to the body that ``read`` returns."""
+        with self.batcher.on_its_way():
+            body = await read()
+            rows = self._parse(body) if len(body) <= INLINE_BYTES else await self.batcher.in_thread(self._parse, body)
+        return await self.batcher.predict(rows, self.answers.json)
+
+    def _parse(self, body: bytes) -> json_rows.Features:
+        return json_rows.parse(body, self.model.widths[0], self.model.feature_names, self.limits)
+
+    async def predict_file(self, request: Request, format: Literal["json", "csv", "parquet"] = "json") -> Response:
+        """A table as the body, or as `file` of a form; its columns are found as `gssc predict` finds them."""
+        upload = await take(request.headers, await request.body())
+        async with self.tables:
+            rows = await self.reader.read(*upload)
+            write = self.answers.writers[format]
+            content = await self.batcher.predict(rows.features, lambda found: write(found, rows.ids), alone=True)
+        headers = {} if format == "json" else {"content-disposition": f'attachment; filename="predictions.{format}"'}
+        return Response(content, media_type=CONTENT_TYPES[format], headers=headers)
+
+    async def describe(self) -> Response:
+        """Features, classes, sizes, where the model comes from, its card, and the limits of requests."""
+        return JSONResponse(self.card)
+
+    async def health(self) -> dict[str, str]:
+        """Needs no token."""
+        return {"status": "ok"}
+
+    async def count(self) -> Response:
+        """Requests, latencies, rows, batch sizes, requests under way, errors, memory."""
+        return Response(self.metrics.text(), headers={"content-type": METRICS_TYPE})
 
 
 def html_page(name: str) -> Any:
-    """Serves one HTML file, whose own script and style are all a browser may run and which may talk to us only.
+    """Return a handler for one HTML file; a browser runs only its own script and style, which reach only this server.
 
     ``/* shared.css */`` and ``/* shared.js */`` in it are replaced by the content of these files.
     """
@@ -185,7 +171,7 @@ def html_page(name: str) -> Any:
 
 
 def errors_in_one_sentence(app: FastAPI) -> None:
-    """Every error has the same form, ``{"detail": "..."}``."""
+    """Give every error the same form, ``{"detail": "..."}``."""
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:

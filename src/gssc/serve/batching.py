@@ -17,10 +17,10 @@ from gssc.serve.json_rows import Features, SparseRequest, join
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import Metrics
 
-# Multiplications that one thread does in about a millisecond: for less, handing work to a thread is no gain.
+# Multiplications that one thread does in about a millisecond: for less, a thread gains nothing.
 INLINE_WORK = 8_000_000
 BATCH_ROWS = 1024
-# Probabilities that are written as text in about as long.
+# Probabilities that are written as text in about the same time.
 INLINE_RESULTS = 1 << 13
 
 T = TypeVar("T")
@@ -29,11 +29,11 @@ T = TypeVar("T")
 class Batcher:
     """Gathers rows for the model.
 
-    A batch goes as soon as no other request is on its way, so that a single request does not wait; otherwise after
+    A batch is predicted as soon as no other request is arriving, so that a single one does not wait; otherwise after
     ``batch_wait_ms``, or when it is full.
 
     Args:
-        model: what predicts.
+        model: the model that predicts.
         limits: how long rows wait for others.
         metrics: counts every batch.
     """
@@ -51,7 +51,7 @@ class Batcher:
 
     @contextmanager
     def on_its_way(self) -> Iterator[None]:
-        """A request whose rows are still being read: others wait for it, a little."""
+        """Count a request whose rows are still being read: a batch waits for it briefly."""
         self._coming += 1
         try:
             yield
@@ -59,7 +59,7 @@ class Batcher:
             self._coming -= 1
 
     async def predict(self, rows: Features, then: Callable[[np.ndarray], T], alone: bool = False) -> T:
-        """What ``then`` makes of the probabilities, [rows, classes].
+        """Predict rows and return what ``then`` makes of the probabilities, [rows, classes].
 
         Args:
             rows: what to classify.
@@ -79,18 +79,18 @@ class Batcher:
         self._rows += len(rows)
         if self._coming == 0:
             self._cancel_flush()
-            # Not at once: requests that arrived with this one have their turn before.
+            # Not at once, so that requests that arrived with this one join the batch.
             self._flush = loop.call_soon(self._run)
         elif self._flush is None:
             self._flush = loop.call_later(self.wait, self._run)
         return then(await future)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do something long without keeping others waiting; one thing at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Return ``work(*arguments)``, done in a thread so that other requests do not wait; one call at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     def warm_up(self) -> None:
-        """Pay for first times (libraries, caches) before the first request does."""
+        """Load libraries and fill caches before the first request."""
         width = self.model.widths[0]
         empty = SparseRequest(np.zeros(0, np.float32), np.zeros(0, np.int32), [0])
         for rows in (np.zeros((1, width), np.float32), empty):
@@ -110,7 +110,7 @@ class Batcher:
             self._flush = None
 
     def _run(self) -> None:
-        """Predict what has gathered; dense and sparse rows are different products."""
+        """Predict the rows that are waiting, dense and sparse ones separately."""
         self._cancel_flush()
         waiting, self._waiting = self._waiting, []
         self._work = self._rows = 0
@@ -127,7 +127,7 @@ class Batcher:
             if len(items) == 1:
                 items[0][1].set_exception(error)
                 return
-            # Rows that overflow are their sender's affair alone.
+            # Only the sender of rows that overflow gets an error.
             for item in items:
                 self._answer([item])
             return
@@ -136,7 +136,7 @@ class Batcher:
 
     def _compute(self, parts: list[Any]) -> list[np.ndarray]:
         try:
-            with np.errstate(over="ignore"):  # a softmax of scores near the end of float32 may, and is right
+            with np.errstate(over="ignore"):  # a softmax of scores near float32's limits may, and is still right
                 probabilities = self.model.predict_proba(join(parts, self.model.widths[0]))
         except GsscError as error:
             raise Refused(422, str(error)) from None

@@ -1,4 +1,4 @@
-"""What every request passes first and its answer last: token, number, size and time."""
+"""Checks around every request: token, number of requests, size and time."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 Direct = Callable[[Callable[[], Awaitable[bytes]]], Awaitable[bytes]]
 
-PATHS = ("/", "/predict", "/predict/file", "/model", "/health", "/metrics", "/docs", "/openapi.json")
+PATHS = ("/", "/predict", "/predict/file", "/draw", "/model", "/health", "/metrics", "/docs", "/openapi.json")
 # A browser opening a page sends no token: the two pages hold nothing of the model and ask for the token themselves.
 OPEN_PATHS = ("/", "/docs", "/health")
-# Answered even when the server is full, since that is when one looks at them.
+# Answered even when the server is full, since they are needed most then.
 ALWAYS_PATHS = ("/health", "/metrics")
 # A long answer goes out in pieces, each once the one before is nearly gone: a client that does not read holds a
 # few pieces in memory, not an answer.
 PIECE = 1 << 16
-# A body of which nothing has come for so many seconds gives way when the server is full.
+# A body that has stalled for so many seconds is dropped when the server is full.
 STALLED_SECONDS = 1.0
 # Host headers that are remembered as allowed.
 REMEMBERED_HOSTS = 100
@@ -46,18 +46,18 @@ class Guard:
     """An ASGI app around another: refuses early, counts bytes as they arrive, and ends what takes too long.
 
     Bodies of up to ``limits.small_body`` bytes always find room: there are at most ``max_concurrency`` of them. Longer
-    ones share a budget, tables one and everything else another. When requests or bytes are too many, a body that has
-    stopped arriving gives way.
+    ones share a budget, tables one and everything else another. When there are too many requests or bytes, a body that
+    has stalled is dropped.
 
     Args:
-        app: what answers.
+        app: the app that answers.
         limits: bounds of the server.
         metrics: counts every answer.
-        token: without it, everybody may ask who names the server by a number, as localhost, or as one of ``hosts``.
-            Otherwise a web page could lead a browser on this machine here, by a name of its own.
+        token: what clients must send. Without it, a request must name the server by an IP address, as localhost, or
+            as one of ``hosts``; otherwise a web page could reach it through a browser, under a domain of its own.
         hosts: names of the server.
-        direct: by path, what answers a POST itself, from the body's bytes to JSON's: finding a route in the app takes
-            longer than a small prediction does.
+        direct: by path, a function that answers POST requests, from the bytes of a body to those of the JSON answer:
+            routing in the app takes longer than a small prediction.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Guard:
         return self.tables.held + self.others.held
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request, or pass on what is none."""
+        """Answer one HTTP request; pass other events on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -141,7 +141,7 @@ class Guard:
         return None
 
     def _is_ours(self, host: bytes) -> bool:
-        """Whether a Host header names the server by a number, which no foreign name can stand for, or by its name."""
+        """Return whether a Host header is an IP address, which no other domain can be, or a name of the server."""
         name = host.decode("latin-1").lower()
         name = name.partition("]")[0].removeprefix("[") if name.startswith("[") else name.partition(":")[0].rstrip(".")
         try:
@@ -174,7 +174,7 @@ class Exchange:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        # Only a body that somebody announced can still be on its way.
+        # Only an announced body can still be arriving.
         self.complete = not any(
             (name == b"content-length" and value != b"0") or name == b"transfer-encoding"
             for name, value in scope["headers"]
@@ -187,7 +187,7 @@ class Exchange:
         self._replaced = self._gave_way = False
 
     def take(self, count: int) -> None:
-        """Take bytes of the budget; where there are none left, a stalled request gives way, or this one is refused."""
+        """Take bytes of the budget; if none are left, a stalled request is dropped, or this one is refused."""
         while self.budget.held + count > self.budget.most:
             if not self.guard.dismiss_stalled(self.budget):
                 raise busy()
@@ -195,7 +195,7 @@ class Exchange:
         self.budget.held += count
 
     def let_go(self) -> None:
-        """Give back what was taken of the budget."""
+        """Return to the budget what was taken from it."""
         self.budget.held -= self.held
         self.held = 0
 
@@ -219,12 +219,12 @@ class Exchange:
         return message
 
     async def body(self) -> bytes:
-        """All of the body."""
+        """Return the whole body."""
         parts = []
         while True:
             message = await self.receive()
             if message["type"] == "http.disconnect":
-                raise Refused(400, "the client left")  # the client has closed the connection
+                raise Refused(400, "the client has closed the connection")
             parts.append(message.get("body", b""))
             if not message.get("more_body", False):
                 return b"".join(parts)
@@ -251,7 +251,7 @@ class Exchange:
         await self._send(message)
 
     def _can_hold(self, headers: Any) -> bool:
-        """Whether a long answer fits beside what others hold until their clients have read it; alone it always does."""
+        """Return whether a long answer fits beside those that clients have not read yet; alone it always fits."""
         length = next((int(value) for name, value in headers if name == b"content-length"), 0)
         if length <= PIECE:
             return True
@@ -285,22 +285,22 @@ class Exchange:
         self.expire()
 
     async def answer_late(self) -> None:
-        """Say that time ran out; an answer half sent can only be cut off, which uvicorn does."""
+        """Answer that time ran out; an answer that is half sent can only be cut off, which uvicorn does."""
         if self.status:
             return
         if self._gave_way:
-            await self.refuse(Refused(408, "the body stopped arriving while others were waiting; come again"))
+            await self.refuse(Refused(408, "the body stopped arriving while others were waiting; try again"))
             return
         seconds = f"{self.guard.limits.timeout:g} seconds"
         if self.complete:
-            await self.refuse(Refused(503, f"no answer within {seconds}; send fewer rows, or come again"))
+            await self.refuse(Refused(503, f"no answer within {seconds}; send fewer rows, or try again"))
         else:
             await self.refuse(Refused(408, f"the body did not arrive within {seconds}"))
 
 
 def busy() -> Refused:
-    """Return the answer when the server has all it can hold."""
-    return Refused(503, "the server is busy; come again in a second")
+    """Return the answer of a server at capacity."""
+    return Refused(503, "the server is busy; try again in a second")
 
 
 def _digest(value: bytes) -> bytes:

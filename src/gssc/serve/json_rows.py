@@ -23,7 +23,7 @@ _SHAPES = '{"rows": [[...], ...]}, or {"indices": [[...], ...], "values": [[...]
 
 @dataclass(frozen=True, eq=False)
 class SparseRequest:
-    """Rows given by their non-zero entries, row after row, and by how many each of them has."""
+    """Rows given by their non-zero entries, row after row, and the number of entries of each row."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -42,7 +42,7 @@ def parse(body: bytes, width: int, names: Sequence[str] | None, limits: Limits) 
     Args:
         body: the bytes of the request.
         width: number of features of the model.
-        names: names of the features, if it has them: what the objects of rows are read by.
+        names: names of the features, if it has them; rows given as objects are read by these names.
         limits: how many rows there may be.
     """
     # Counted before parsing, since the empty lists and objects of a body take twenty times its size.
@@ -94,7 +94,7 @@ def _are_objects(rows: Any) -> bool:
 
 
 def _in_order(rows: list[Any], names: Sequence[str]) -> list[list[Any]]:
-    """Return the values of objects in the order of the features; fields that are none of them are left out."""
+    """Return the values of objects in the order of the features; other fields are left out."""
     found = []
     for number, row in enumerate(rows):
         if type(row) is not dict:
@@ -140,7 +140,7 @@ def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> Sp
         _refuse_lengths(indices, values)
     flat = list(chain.from_iterable(indices))
     kinds = set(map(type, flat))
-    # One pass for all that is well; which row it is matters only if it is not.
+    # One pass over all entries; which row is wrong is looked up only if one is.
     if not kinds <= {int} or (flat and not 0 <= min(flat) <= max(flat) < width):
         _check_indices(indices, width)
     if list(map(len, map(set, indices))) != lengths:
@@ -167,7 +167,7 @@ def _refuse_lengths(indices: list[list[Any]], values: list[list[Any]]) -> NoRetu
 
 
 def _check_indices(indices: list[list[Any]], width: int) -> None:
-    """Refuse an index that is none; JSON may write a whole number as 3.0."""
+    """Refuse an invalid index; JSON may write a whole number as 3.0."""
     for number, columns in enumerate(indices):
         for place, index in enumerate(columns):
             if type(index) not in _NUMBERS or not 0 <= index < width or index != int(index):
@@ -182,7 +182,7 @@ def _refuse_twice(indices: list[list[Any]]) -> NoReturn:
 
 
 def _numbers(values: Any, count: int) -> np.ndarray | None:
-    """Return the values as float32, or nothing if one of them is no number that fits."""
+    """Return the values as float32, or None if one of them is not a number that fits."""
     values = list(values)
     # NumPy would read "1", true and null as numbers too.
     if not set(map(type, values)) <= _NUMBERS:

@@ -1,4 +1,4 @@
-"""What one request and all of them together may cost, and the answer when they want more."""
+"""Limits of one request and of all together, and the error when a limit is exceeded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Limits:
             which only a compressed file could exceed.
         timeout: seconds a request may take, from its first byte to the last of its answer.
         max_concurrency: most requests in flight; others are asked to retry.
-        batch_wait_ms: milliseconds that rows wait for others that are already on their way.
+        batch_wait_ms: milliseconds that rows wait for others that are already arriving.
     """
 
     max_rows: int = 10_000
@@ -72,7 +72,7 @@ class Refused(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of the status."""
+        """Headers that go with the status."""
         if self.status == 401:
             return {"www-authenticate": "Bearer"}
         return {"retry-after": "1"} if self.status == 503 else {}

@@ -1,4 +1,4 @@
-"""What the server counts, in Prometheus' format, in a registry of its own."""
+"""The counters of the server for Prometheus, in a registry of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Counters of one app. Paths are the app's own and statuses few, so labels cannot grow with what is asked."""
+    """Counters of one app. Labels are the paths of the app and a few statuses, so their number is bounded."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -39,7 +39,7 @@ class Metrics:
         self._in_flight.set_function(number)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """One request came to its end."""
+        """Count one answered request."""
         counter = self._counters.get((path, status))
         if counter is None:
             counter = self._counters[path, status] = self.requests.labels(path, str(status))
@@ -50,11 +50,11 @@ class Metrics:
             self.errors.labels(path, str(status)).inc()
 
     def computed(self, requests: int, rows: int) -> None:
-        """One batch went through the model."""
+        """Count one batch that went through the model."""
         self.rows.inc(rows)
         self.batch_rows.observe(rows)
         self.batch_requests.observe(requests)
 
     def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)

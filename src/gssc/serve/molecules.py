@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from gssc import __version__
 from gssc.extras import require
 from gssc.molecules.deployed import DeployedMolecules
-from gssc.molecules.smiles import InvalidSmiles, parse
+from gssc.molecules.smiles import parse, reason_against
 from gssc.serve.app import errors_in_one_sentence, html_page
 from gssc.serve.guard import Guard
 from gssc.serve.limits import Limits, Refused
@@ -42,10 +42,10 @@ def create_molecule_app(
     """Return the API of one model, ready for any ASGI server.
 
     Args:
-        model: what predicts.
+        model: the model that predicts.
         limits: bounds of requests; ``max_rows`` counts molecules.
-        token: what clients must send as ``Authorization: Bearer``; without it everybody may ask.
-        hosts: without a token, names under which clients may ask, beside localhost and numeric addresses.
+        token: what clients must send as ``Authorization: Bearer``; without it, anyone may send requests.
+        hosts: without a token, host names that clients may use, beside localhost and numeric addresses.
     """
     limits, metrics = limits or Limits(), Metrics()
     room = asyncio.Semaphore(AT_ONCE)
@@ -86,13 +86,14 @@ def create_molecule_app(
         """Requests, latencies, molecules, errors, memory."""
         return Response(metrics.text(), headers={"content-type": METRICS_TYPE})
 
-    app.add_api_route("/", html_page("molecules.html"), methods=["GET", "HEAD"], include_in_schema=False)
+    for path, page in (("/", "molecules.html"), ("/docs", "docs.html")):
+        app.add_api_route(path, html_page(page), methods=["GET", "HEAD"], include_in_schema=False)
     return Guard(app, limits, metrics, token, hosts)
 
 
 def answers(model: DeployedMolecules, smiles: list[str]) -> list[dict[str, Any]]:
     """Return one answer per text, in order: its values, or null and the reason."""
-    reasons = [reason_against(text) for text in smiles]
+    reasons = [refusal(text) for text in smiles]
     good = [text for text, reason in zip(smiles, reasons, strict=True) if reason is None]
     values = iter(model.predict_smiles(good) if good else np.empty((0, 0)))
     return [
@@ -103,20 +104,16 @@ def answers(model: DeployedMolecules, smiles: list[str]) -> list[dict[str, Any]]
     ]
 
 
-def reason_against(text: str) -> str | None:
+def refusal(text: str) -> str | None:
     """Return why a text is not predicted; None if it is a molecule."""
     if len(text) > LONGEST_SMILES:
-        return f"{len(text)} characters; at most {LONGEST_SMILES}"
-    try:
-        parse(text)
-    except InvalidSmiles as error:
-        return str(error)
-    return None
+        return f"{len(text):,} characters; at most {LONGEST_SMILES:,}"
+    return reason_against(text)
 
 
 def drawing(smiles: str) -> str:
     """Return a molecule as SVG. Raises Refused if it is not one or is too large to draw."""
-    if (reason := reason_against(smiles)) is not None:
+    if (reason := refusal(smiles)) is not None:
         raise Refused(422, reason)
     molecule = parse(smiles)
     if molecule.GetNumAtoms() > MOST_ATOMS_DRAWN:

@@ -1,6 +1,6 @@
 """uvicorn's HTTP protocol with bounds on what comes before, between and after the bytes of a body.
 
-uvicorn's httptools protocol waits for ever for the end of a head, of any size, and keeps trailers of any number. It
+uvicorn's httptools protocol waits forever for the end of a head, of any size, and keeps trailers of any number. It
 closes a connection at once, which resets it if the client is still sending, so that the answer may never be read.
 """
 
@@ -26,7 +26,7 @@ class LingeringTransport:
     def __init__(self, transport: asyncio.Transport, protocol: BoundedProtocol):
         self._transport, self._protocol = transport, protocol
         self._timer: asyncio.TimerHandle | None = None
-        # Called for every answer, so not through __getattr__.
+        # Called for every answer, so __getattr__ would be too slow.
         self.write = transport.write
 
     def __getattr__(self, name: str) -> Any:
@@ -37,7 +37,7 @@ class LingeringTransport:
         return self._timer is not None or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close in good order."""
+        """Close gracefully."""
         if self.is_closing() or not self._protocol.client_is_sending:
             self.close_now()
             return
@@ -106,7 +106,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse, then look at what has come together."""
+        """Parse, then check the size of what has arrived."""
         if self.transport.is_closing():
             return
         self._beside_body += len(data)
@@ -118,7 +118,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_timer = self.loop.call_later(self.head_seconds, self._late)
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """Note that the head is complete."""
         self._in_head, self._asked = False, True
         self._stop_timer()
         self._waiting.pop(self, None)
@@ -131,19 +131,19 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The next byte begins another request."""
+        """Note that the next byte begins another request."""
         self._in_head = True
         self._beside_body = self._body = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The answer is out."""
+        """Note that the answer has been sent."""
         super().on_response_complete()
         if not self.pipeline or self.transport.is_closing():
             self._waiting[self] = None
 
     def shutdown(self) -> None:
-        """Close once nothing is under way; a new connection, whose first request may be on its way, has a moment."""
+        """Close once nothing is under way; a new connection, whose first request may be arriving, gets a moment."""
         if not self._asked and not self.transport.is_closing():
             self._stop_timer()
             self._head_timer = self.loop.call_later(self.last_seconds, self._late)

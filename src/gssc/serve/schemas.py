@@ -8,6 +8,7 @@ from gssc.deploy.model import DeployedModel
 from gssc.serve.answers import CONTENT_TYPES
 from gssc.serve.json_rows import LARGEST
 from gssc.serve.limits import Limits
+from gssc.serve.metrics import CONTENT_TYPE as METRICS_TYPE
 
 Schema = dict[str, Any]
 ERROR: Schema = {
@@ -19,14 +20,18 @@ _REFUSALS = {
     401: "The token is missing or wrong.",
     408: "The body did not arrive in time.",
     413: "The body is too large or has too many rows.",
-    415: "The file is of no kind that can be read.",
-    422: "Some number, row or column is wrong; the message names it.",
-    503: "The server has all it can hold, or ran out of time; see Retry-After.",
+    415: "Files of this type cannot be read.",
+    422: "A number, row or column is invalid; the message names it.",
+    503: "The server is at capacity, or the request ran out of time; see Retry-After.",
 }
 
 
+def _found(description: str, schema: Schema, kind: str = "application/json") -> dict[int | str, Schema]:
+    return {200: {"description": description, "content": {kind: {"schema": schema}}}}
+
+
 def refusals(*statuses: int) -> dict[int | str, Schema]:
-    """Answers with an error, for an operation that gives them."""
+    """Return the error answers of an operation, by status."""
     content = {"application/json": {"schema": ERROR}}
     found: dict[int | str, Schema] = {
         status: {"description": _REFUSALS[status], "content": content} for status in statuses
@@ -34,6 +39,27 @@ def refusals(*statuses: int) -> dict[int | str, Schema]:
     if 503 in found:
         found[503] = {**found[503], "headers": {"Retry-After": {"schema": {"type": "string"}}}}
     return found
+
+
+def of_predict(model: DeployedModel, limits: Limits) -> Schema:
+    """Return the description of ``POST /predict``, as arguments of its route."""
+    return {
+        "summary": "Classify rows",
+        "responses": {**_found("Predictions", predictions(model)), **refusals(408, 413, 422, 503)},
+        "openapi_extra": {"requestBody": rows_body(model, limits)},
+    }
+
+
+def of_predict_file(model: DeployedModel) -> Schema:
+    """Return the description of ``POST /predict/file``."""
+    found = _found("Predictions", predictions(model, ids=True))
+    for kind in ("text/csv", CONTENT_TYPES["parquet"]):
+        found[200]["content"][kind] = {"schema": {"type": "string", "format": "binary"}}
+    return {
+        "summary": "Classify the rows of a table",
+        "responses": {**found, **refusals(408, 413, 415, 422, 503)},
+        "openapi_extra": {"requestBody": file_body()},
+    }
 
 
 def rows_body(model: DeployedModel, limits: Limits) -> Schema:
@@ -60,7 +86,7 @@ def rows_body(model: DeployedModel, limits: Limits) -> Schema:
         values={
             **rows,
             "items": {"type": "array", "items": number, "maxItems": width},
-            "description": "of each row, the numbers in these columns, one an index",
+            "description": "of each row, the numbers in these columns, one per index",
         },
     )
     examples = {
@@ -117,7 +143,7 @@ def predictions(model: DeployedModel, ids: bool = False) -> Schema:
                 "minItems": model.widths[-1],
                 "maxItems": model.widths[-1],
             },
-            "description": "of each row, one probability a class, in the order of class_names",
+            "description": "of each row, one probability per class, in the order of class_names",
         },
     }
     if ids:
@@ -130,7 +156,7 @@ def predictions(model: DeployedModel, ids: bool = False) -> Schema:
 
 
 def card(model: DeployedModel, model_id: str, limits: Limits, text: str) -> Schema:
-    """Return the answer of ``GET /model``: what the model is, what it takes, and what the server lets pass."""
+    """Return the answer of ``GET /model``: what the model is, what it takes, and the limits of requests."""
     return {
         "model": model_id,
         "task": model.task,
@@ -167,6 +193,13 @@ CARD: Schema = {
         "limits": {"type": "object"},
     },
     "required": ["model", "task", "features", "class_names", "limits"],
+}
+
+
+OF_MODEL: Schema = {"summary": "What is served", "responses": _found("Model card", CARD)}
+OF_METRICS: Schema = {
+    "summary": "Counters for Prometheus",
+    "responses": _found("Counters", {"type": "string"}, METRICS_TYPE),
 }
 
 

@@ -31,7 +31,7 @@ DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 
 
 
 def configure(app: Callable[..., Any], limits: Limits, max_connections: int | None = None) -> uvicorn.Config:
-    """uvicorn's settings: bounded connections, no access log, no trust in forwarding headers."""
+    """Return the settings of uvicorn: bounded connections, no access log, no trust in forwarding headers."""
     return uvicorn.Config(
         app,
         http=partial(BoundedProtocol, max_connections=max_connections or limits.max_connections),  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def configure(app: Callable[..., Any], limits: Limits, max_connections: int | No
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that accepts connections, so that an address that cannot be had is known before anything starts."""
+    """Return a listening socket, so that an address that is not available is reported before anything starts."""
     if not 0 <= port <= 65535:
         raise GsscError(f"--port is {port}; it must be from 0 to 65535")
     try:
@@ -60,9 +60,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def possible_connections(wanted: int) -> int:
-    """How many connections this process may have, having raised its limit of open files as far as needed and allowed.
+    """Return how many connections this process may have; raises its limit of open files as needed and allowed.
 
-    Where there are too few, connections would be accepted and closed again without a word.
+    Where there are too few, connections would be accepted and closed again silently.
     """
     try:
         import resource
@@ -94,8 +94,8 @@ def refuse_connections(listener: socket.socket) -> None:
 class Server(uvicorn.Server):
     """uvicorn's server, which reports when it accepts requests and ends without losing any.
 
-    When stopped, it continues for ``farewell`` seconds and closes every connection after its next answer. That is time
-    for a load balancer to look elsewhere, and for connections that wait to be accepted to get their answer: closing
+    When stopped, it continues for ``farewell`` seconds and closes every connection after its next answer. That gives
+    a load balancer time to look elsewhere, and for connections that wait to be accepted to get their answer: closing
     the listening socket would reset them.
     """
 
@@ -140,7 +140,7 @@ class Server(uvicorn.Server):
         )
 
     def stop(self, *_: Any) -> None:
-        """End in good order, as soon as the start is over."""
+        """Stop gracefully, as soon as the start is over."""
         self.should_exit = True
 
 
@@ -153,8 +153,8 @@ def serve(
 ) -> None:
     """Serve until a signal comes; ``on_start`` is called once requests are answered."""
     server = Server(configure(app, limits, max_connections), on_start)
-    # uvicorn's own handler is there from start to end only, and raises the signal again once it is done: after an
-    # orderly end that must not look like a violent one.
+    # uvicorn's own handler is installed only while it runs, and raises the signal again when done, so that a graceful
+    # end would look like a crash.
     before = signal.signal(signal.SIGTERM, server.stop)
     try:
         server.run(sockets=[listener])

@@ -1,4 +1,4 @@
-"""Tables in, float32 rows out: a process of its own, which hostile files may kill and the server outlives.
+"""Reads tables into float32 rows in a process of its own, so that a hostile file cannot end the server.
 
 Run as ``python -m gssc.serve.table_process``. The first line of stdin is :class:`TableShape` as JSON. After it, each
 table is a line of JSON (``kind``, ``name``, ``size``) and ``size`` bytes; each answer on stdout is a line of JSON
@@ -27,7 +27,7 @@ SPARE_COLUMNS = 1000
 
 @dataclass
 class TableShape:
-    """What a table must fit.
+    """The features and the limits of a table.
 
     Args:
         width: number of features.
@@ -68,7 +68,7 @@ def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> TableRow
 
 
 def bound_memory(extra: int) -> None:
-    """Let the process take so many bytes more and no further; where the system cannot, let it be."""
+    """Limit the process to so many bytes more than it has; does nothing where the system cannot."""
     try:
         import resource
 
@@ -82,7 +82,7 @@ def bound_memory(extra: int) -> None:
 
 
 def answer(stdin: IO[bytes], stdout: IO[bytes], shape: TableShape) -> bool:
-    """Read one table and write what is in it; false when there is none left."""
+    """Read one table and write its rows; return False when there is none left."""
     line = stdin.readline()
     if not line:
         return False

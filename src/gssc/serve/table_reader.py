@@ -42,7 +42,7 @@ class TableReader:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="gssc-read")
 
     async def read(self, kind: str, name: str, body: bytes) -> TableRows:
-        """Rows of a table; when this is cancelled while the process reads, the process goes too."""
+        """Return the rows of a table; if this is cancelled while the process reads, the process is killed."""
         job = self._threads.submit(self._ask, kind, name, body)
         try:
             return await asyncio.wrap_future(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ class ShareSettings(SparsifierSettings):
     keep: float = setting(0.8, low=0.01, high=1)
 
 
-class FixedSubset(Sparsifier):
+class FixedSubset(Sparsifier, ABC):
     """Keeps the share ``keep`` of the edges, chosen once by :meth:`choose` from the graph alone, all with weight one.
 
     Prediction uses the same edges. Edges of a larger graph that were not in the training graph are all kept.
@@ -38,9 +39,9 @@ class FixedSubset(Sparsifier):
         kept[torch.from_numpy(self.choose(edges.numpy(), budget(count, config.keep), rng))] = True
         self.edges, self.dropped = edges[:, kept], edges[:, ~kept]
 
+    @abstractmethod
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of the ``count`` edges to keep."""
-        raise NotImplementedError
 
     @torch.no_grad()
     def settle(self, rows: Rows, edges: Tensor, seen_nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -89,7 +89,7 @@ def every_setting() -> Any:
             found.setdefault(option.name, texts.get(option.name, ""))
             owners.setdefault(option.name, []).append(name)
     made = make_dataclass("EverySparsifier", list(options.values()))
-    found["name"] = "not for comparisons: give --sparsifiers."
+    found["name"] = "not used in comparisons: give --sparsifiers instead."
     whose = {name: ", ".join(dict.fromkeys(names)) for name, names in owners.items()}
     made.__doc__ = "Settings of the sparsifiers.\n\nArgs:\n" + "".join(
         f"    {name}: {text if name == 'name' else f'({whose[name]}) {text}'}\n" for name, text in found.items()

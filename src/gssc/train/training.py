@@ -239,7 +239,7 @@ class Training(ABC):
         """Return the model as a plain MLP. Raises :class:`NeedsGraph` with the reason if it cannot be one."""
 
     def note(self) -> str | None:
-        """Return what may have spoilt the result, in one line; None if nothing is known."""
+        """Return what may have harmed the result, in one line; None if nothing is known."""
         return None
 
     @abstractmethod
@@ -260,9 +260,14 @@ def deployed_mlp(
     It takes raw rows: the scaling of training is part of the model.
     """
     from gssc.deploy import DeployedModel
+    from gssc.deploy.activations import activations_of
 
+    layers = [scaling.folded(layers[0]), *layers[1:]]
+    if (squashing := scaling.squashing_layer()) is not None:
+        activation = ",".join(["asinh", *activations_of(activation, len(layers) - 1)])
+        layers = [squashing, *layers]
     return DeployedModel(
-        layers=[scaling.folded(layers[0]), *layers[1:]],
+        layers=layers,
         class_names=list(graph.output_names),
         activation=activation,
         normalize=scaling.normalize,

@@ -210,7 +210,7 @@ def table(header: tuple[str, str], rows: list[tuple[str, Any]]) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Names as a numbered list, a long one cut."""
+    """Return names as a numbered list; a long one is cut."""
     lines = [f"{index}. {one_line(name)}" for index, name in enumerate(names[:SHOWN_NAMES])]
     if len(names) > SHOWN_NAMES:
         lines.append(f"\nand {len(names) - SHOWN_NAMES:,} more, all in the model's own description.")
@@ -218,7 +218,7 @@ def listed(names: list[str]) -> str:
 
 
 def percent(value: Any) -> str | None:
-    """Return a share the way people read it."""
+    """Return a share as a percentage."""
     return f"{100 * value:.2f} %" if isinstance(value, int | float) and abs(value) <= 1 else None
 
 

@@ -44,7 +44,7 @@ ROWS_COMPARED = 64
 
 
 class Export(NamedTuple):
-    """What was written, and how near it is to the trained model.
+    """What was written, and how far it is from the trained model.
 
     Attributes:
         folder: where it is.
@@ -101,7 +101,7 @@ def export_folder(run: str | Path, format: str) -> Path:
 
 
 def exports_in(run: Path) -> list[Path]:
-    """The exports within a run folder; raises if one of them holds anything else, for they may be about to go."""
+    """Return the exports within a run folder; raises if one holds anything else, since they may be deleted."""
     found = [place for place in (export_folder(run, format) for format in FORMATS) if place.exists()]
     for place in found:
         check_free(place, overwrite=True)

@@ -5,9 +5,9 @@
     from predict import Predictor
     Predictor().predict_proba(rows)
 
-Beside this file lie model.json and model.safetensors. Written by gssc export; it needs NumPy and no gssc. Of a table
-with named columns it takes the model's features by name (or, if they have no names, every column but ids, labels and
-splits).
+Reads model.json and model.safetensors, which are beside this file. Written by gssc export; it needs NumPy and no gssc.
+From a table with named columns it takes the model's features by name (or, if they have no names, every column but ids,
+labels and splits).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Csr:
         return len(self.indptr) - 1
 
     def __getitem__(self, rows: slice) -> Csr:
-        """Consecutive rows; the arrays are shared."""
+        """Return consecutive rows; the arrays are shared."""
         return Csr(self.data, self.indices, self.indptr[rows.start : rows.stop + 1])
 
     def __matmul__(self, weight: np.ndarray) -> np.ndarray:
@@ -165,6 +165,8 @@ def activated(hidden: np.ndarray, name: str) -> np.ndarray:
     if name == "standardize":
         hidden = hidden - hidden.mean(axis=1, keepdims=True)
         return hidden / np.sqrt((hidden * hidden).mean(axis=1, keepdims=True) + np.float32(1e-5))
+    if name == "asinh":
+        return np.arcsinh(hidden)
     if name == "gelu":
         return hidden * (np.float32(0.5) + np.float32(0.5) * erf(hidden * np.float32(0.5**0.5)))
     return np.maximum(hidden, hidden * np.float32(0.01 if name == "leaky_relu" else 0.0))
@@ -194,7 +196,7 @@ def read_tensors(content: bytes) -> dict[str, np.ndarray]:
 
 
 def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[list[str] | None, np.ndarray]:
-    """Ids, if there is a column of them, and feature rows of a text table."""
+    """Return the ids, if there is a column of them, and the feature rows of a text table."""
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         first = next((line for line in file if line.strip()), "")
         delimiter = max(",;\t", key=re.sub('"[^"]*"', "", first).count)
@@ -242,7 +244,7 @@ def _is_number(cell: str) -> bool:
 
 
 def write_table(path: str | Path, model: Predictor, ids: list[str] | None, probabilities: np.ndarray) -> None:
-    """Id or row number, predicted class (or tasks, joined by ;) and every probability; never over another file."""
+    """Write id or row number, predicted class (or tasks, joined by ;) and every probability; never overwrite a file."""
     names = np.array(model.class_names)
     if model.multilabel:
         predicted = [";".join(names[row]) for row in probabilities >= 0.5]
@@ -262,7 +264,7 @@ def _safe(cell: Any) -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Predict a table; 0, or 2 with one line on stderr."""
+    """Predict a table; return 0, or 2 after one line on stderr."""
     if len(arguments) != 2 or arguments[0].startswith("-"):
         sys.stderr.write("usage: python predict.py ROWS.csv PREDICTIONS.csv\n")
         return 2

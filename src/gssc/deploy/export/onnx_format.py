@@ -52,7 +52,7 @@ session = onnxruntime.InferenceSession("model_sparse.onnx")
 logits, probabilities = session.run(["logits", "probabilities"], padded(matrix))
 ```
 
-NaN and infinite features are not refused here; the answer to such a row means nothing.
+NaN and infinite features are not refused here; the output for such a row is meaningless.
 """
 
 
@@ -116,7 +116,7 @@ class _Nodes:
         return self.onnx.helper.make_tensor_value_info(name, getattr(self.onnx.TensorProto, kind), shape)
 
     def normalized(self, values: str, model: DeployedModel) -> str:
-        """Each row over the sum of its absolute values; a row of zeros stays."""
+        """Divide each row by the sum of its absolute values; a row of zeros stays."""
         if model.normalize == "none":
             return values
         sums = self.add("ReduceSum", [self.add("Abs", [values], "sizes"), self.constant("last_axis", [1])], "sums")
@@ -129,6 +129,8 @@ class _Nodes:
         name, output = activations_of(model.activation, len(model.layers) - 1)[number], f"activated_{number}"
         if name == "leaky_relu":
             return self.add("LeakyRelu", [hidden], output, alpha=LEAKY_SLOPE)
+        if name == "asinh":
+            return self.add("Asinh", [hidden], output)
         if name == "standardize":
             ones = self.constant(f"ones_{number}", np.ones(model.widths[number + 1], dtype=np.float32))
             return self.add("LayerNormalization", [hidden, ones], output, axis=1, epsilon=STANDARDIZE_EPS)
@@ -142,7 +144,7 @@ class _Nodes:
         return self.add("Relu", [hidden], output)
 
     def layers(self, hidden: str, model: DeployedModel, first: int) -> None:
-        """Layers from ``first`` on, each a product with its weight [out, in] and bias."""
+        """Add the layers from ``first`` on, each a product with its weight [out, in] and bias."""
         for number, (weight, bias) in enumerate(model.layers[first:], start=first):
             parts = [self.constant(f"weight_{number}", weight), self.constant(f"bias_{number}", bias)]
             last = number == len(model.layers) - 1

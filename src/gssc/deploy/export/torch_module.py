@@ -4,7 +4,8 @@
     model = load()
     model.probabilities(rows)
 
-Beside this file lie model.json and model.safetensors. Written by gssc export; it needs torch and safetensors, no gssc.
+Reads model.json and model.safetensors, which are beside this file. Written by gssc export; it needs torch and
+safetensors, no gssc.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class MLP(nn.Module):
     def _activated(hidden: Tensor, name: str) -> Tensor:
         if name == "standardize":
             return nn.functional.layer_norm(hidden, hidden.shape[1:], eps=1e-5)
+        if name == "asinh":
+            return hidden.asinh()
         if name == "gelu":
             return nn.functional.gelu(hidden)
         return nn.functional.leaky_relu(hidden, 0.01 if name == "leaky_relu" else 0.0)

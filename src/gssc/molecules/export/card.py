@@ -21,7 +21,7 @@ def molecule_card(run: Path, model: DeployedMolecules, use: str) -> str:
         "Quality": quality(metrics),
         "Intended use": "To rank molecules like those it was trained on before an experiment, not instead of one.",
         "Limits": limits(model),
-        "Input": "SMILES that RDKit can read. All fragments of a salt are used; hydrogens are counted at their atoms.",
+        "Input": "SMILES that RDKit can read. All fragments of a salt are used.",
         "Output": outputs(model),
         "Use": use,
         "Where it comes from": f"gssc {__version__}, `gssc export`.",
@@ -47,8 +47,12 @@ def data(metrics: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, Any]
 
 def quality(metrics: dict[str, Any]) -> str:
     """Return validation and test results."""
-    metric = {"roc_auc": "ROC-AUC, mean over targets", "negative_rmse": "negative root mean squared error"}
-    rows = [(part, metrics.get(f"{name}_score")) for part, name in (("validation", "val"), ("test", "test"))]
+    metric = {"roc_auc": "ROC-AUC, mean over targets", "negative_rmse": "root mean squared error, all targets together"}
+    sign = -1 if metrics.get("metric") == "negative_rmse" else 1
+    scores = [(part, metrics.get(f"{name}_score")) for part, name in (("validation", "val"), ("test", "test"))]
+    each = metrics.get("test_score_per_target") or {}
+    scores += [(f"test, {name}", score) for name, score in each.items()] if len(each) > 1 else []
+    rows = [(part, score if score is None else sign * score) for part, score in scores]
     text = table(("part", metric.get(str(metrics.get("metric")), "score")), rows)
     return f"{text}\n\nOne run, one seed ({metrics.get('seed', 'not recorded')}), one split; other seeds differ."
 
@@ -62,9 +66,10 @@ def limits(model: DeployedMolecules) -> str:
     )
     lines = [
         seen,
-        "Every molecule gets an answer, also one unlike anything in training.",
-        "Calibration was not measured: do not read probabilities as frequencies.",
+        "Every molecule gets a prediction, even one unlike anything in training.",
     ]
+    if model.mean is None:
+        lines.append("Calibration was not measured: do not read probabilities as frequencies.")
     return "\n".join(f"- {line}" for line in lines)
 
 

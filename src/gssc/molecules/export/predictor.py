@@ -132,23 +132,52 @@ def cells_of(records: Iterable[list[str]], place: int, width: int) -> Iterator[s
         yield cells[place] if place < len(cells) else ""
 
 
-def main(source: str, target: str, column: str = "smiles") -> None:
-    """Write one line of predictions per line of a CSV file, in blocks; blank for invalid molecules."""
-    model = Predictor()
-    table, found = Path(source), Path(target)
-    with table.open(newline="", encoding="utf-8-sig") as file, found.open("w", newline="", encoding="utf-8") as out:
-        records, writer = csv.reader(file), csv.writer(out)
-        names = next(records, [])
+def safe_cell(text: str) -> str:
+    """Return the text, with an apostrophe in front if a spreadsheet would take it for a formula."""
+    return f"'{text}" if text[:1] in tuple("=+-@\t\r") else text
+
+
+def predict_table(source: str, target: str, column: str = "smiles") -> int:
+    """Write one line of predictions per line of a table, in blocks, and return their number.
+
+    Predictions for invalid molecules are blank. An existing file is not overwritten, and after an error there is none.
+    """
+    model, count, found = Predictor(), 0, Path(target)
+    with Path(source).open(newline="", encoding="utf-8-sig") as file:
+        first = file.readline()
+        file.seek(0)
+        records = csv.reader(file, delimiter=max(",;\t", key=first.count))
+        names = [name.strip() for name in next(records, [])]
         if column not in names:
-            sys.exit(f"{source} has no column {column!r}: name it as the third argument")
-        writer.writerow(["smiles", *model.target_names])
+            raise ValueError(f"{source} has no column {column!r}: name it as the third argument")
         cells = cells_of(records, names.index(column), len(names))
-        while block := list(islice(cells, BLOCK)):
-            for text, values in zip(block, model.predict(block), strict=True):
-                writer.writerow([text, *("" if np.isnan(value) else str(value) for value in values)])
+        with found.open("x", newline="", encoding="utf-8") as out:
+            try:
+                writer = csv.writer(out)
+                writer.writerow(["smiles", *map(safe_cell, model.target_names)])
+                while block := list(islice(cells, BLOCK)):
+                    for text, values in zip(block, model.predict(block), strict=True):
+                        writer.writerow([safe_cell(text), *("" if np.isnan(value) else str(value) for value in values)])
+                    count += len(block)
+            except BaseException:
+                found.unlink()
+                raise
+    return count
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Predict a table and return the exit code: 0, or 2 after one line on standard error."""
+    if len(arguments) not in (2, 3) or arguments[0].startswith("-"):
+        sys.stderr.write("usage: python predict.py MOLECULES.csv PREDICTIONS.csv [COLUMN OF SMILES]\n")
+        return 2
+    try:
+        count = predict_table(*arguments)
+    except (OSError, ValueError, csv.Error) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    sys.stdout.write(f"wrote {count:,} row{'' if count == 1 else 's'} to {arguments[1]}\n")
+    return 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
-        sys.exit("usage: python predict.py MOLECULES.csv PREDICTIONS.csv [COLUMN OF SMILES]")
-    main(*sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

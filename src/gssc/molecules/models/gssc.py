@@ -6,8 +6,8 @@ Atoms have no labels, so head f outputs an embedding of K numbers instead of cla
 atom's pseudo-label: the K entries are soft clusters, pulled together along bonds and pushed apart by negatives. The
 homophily objective of STR-Sparse (Eq. 16) counts the kept bonds whose two ends are in the same cluster.
 
-Two networks are trained together by default: one gets single atoms, as in the text, and one gets hashed circular
-environments in each atom's row as well. They make different errors, and their mean is better than either.
+Two networks are trained together by default: one gets single atoms, as in the paper, and one gets hashed circular
+environments in each atom's row as well. They make different errors, and their mean is better than either alone.
 
 The keep probability of a bond depends only on its two atom rows, so it is computed once per pair of rows.
 """
@@ -52,20 +52,20 @@ class Settings:
         layers: number of its hidden layers.
         dropout: share of its hidden units dropped in training.
         embedding: width of the atom embedding of head f; the molecule's embedding is the mean over its atoms.
-        readout: ``linear`` (text) or ``mlp``, a hidden layer before it.
-        use_size: whether the readout gets the logarithm of the number of atoms, which a mean loses.
-        pooling: ``mean`` of the atoms' embeddings (text), or ``mean_and_sum``, which also depends on their number.
+        readout: ``linear`` (as in the paper) or ``mlp``, which adds a hidden layer.
+        use_size: whether the readout gets the logarithm of the number of atoms, which a mean does not contain.
+        pooling: ``mean`` of the atoms' embeddings (as in the paper), or ``mean_and_sum``, which reflects their number.
         members: number of separate networks trained on the same batches; the prediction is the mean of their logits.
-        atoms_alone: number of members that get the fields of single atoms only, as in the text.
+        atoms_alone: number of members that get the fields of single atoms only, as in the paper.
         radius: the other members also get hashed circular environments of the atoms up to this radius; 0 for none.
         columns: hashed columns per radius.
-        environment_dropout: share of an atom's environments hidden when binary targets are learned; none are hidden
-            when measured targets are.
+        environment_dropout: share of an atom's environments hidden in training if targets are binary; none are hidden
+            if they are measured.
         smoothness_weight: weight of L_smooth relative to L_graph.
         negative_weight: weight of the negative term within L_smooth.
-        pairs: bonds per batch in L_smooth, redrawn each time.
+        pairs: bonds per batch in L_smooth, drawn anew for each batch.
         sparsify: whether to learn which bonds to train on; off keeps every bond (the ablation).
-        warmup: epochs on all bonds before the sparsifier begins.
+        warmup: epochs on all bonds before the sparsifier starts.
         alpha: share of the observed bond in M = (1 - alpha) lambda + alpha A (Eq. 5).
         temperature: temperature tau of the relaxed sample (Eq. 6).
         sparsifier_lr: learning rate of the sparsifier.
@@ -255,10 +255,10 @@ class GSSCTraining(MoleculeTraining):
 
     @torch.no_grad()
     def settle_norms(self) -> None:
-        """Set the statistics of the averaged model's batch norms to those of training molecules as they are predicted.
+        """Set the statistics of the averaged model's batch norms to those of training molecules in prediction.
 
-        The running ones are of atoms with dropout and hidden environments, and of the ends of bonds, where an atom with
-        three bonds counts three times. The bias adds up in a sum over atoms.
+        The running statistics come from atoms with dropout and hidden environments, and from the ends of bonds, where
+        an atom with three bonds counts three times. Their bias adds up in a sum over atoms.
         """
         model = cast(Committee, self.averaged.model)
         count = min(len(self.train_index), MOLECULES_FOR_NORMS)
@@ -290,7 +290,7 @@ class GSSCTraining(MoleculeTraining):
 
     def end_of_pass(self, step: MoleculeStep) -> None:
         """Take one step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
-        if self.objective.regression:  # a ranking by logits does not gain by it
+        if self.objective.regression:  # it does not improve rankings, so binary targets do without
             self.settle_norms()
         agree = self.agreement()[self.train_pairs]
         step.phase = "warm-up"

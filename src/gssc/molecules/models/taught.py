@@ -50,14 +50,14 @@ class TaughtGSSCTraining(GSSCTraining):
         self.own = molecules
         extra = pretraining_pool(molecules, config.pool, config.pool_size) if config.pool else None
         extended = molecules if extra is None else with_unlabelled(molecules, extra)
-        opinion = teacher_opinion(extended, molecules, config)
+        predicted = teacher_predictions(extended, molecules, config)
         super().__init__(extended, config)
         self.train_index = np.setdiff1d(np.arange(len(extended)), molecules.test)
         labelled = torch.zeros(len(extended), 1, dtype=torch.bool)
         labelled[torch.from_numpy(molecules.train)] = True  # labels of validation molecules are not used in training
         weight = config.teacher_weight
-        mixed = (1 - weight) * self.wanted + weight * opinion
-        self.wanted = torch.where(labelled & ~self.wanted.isnan(), mixed, opinion)
+        mixed = (1 - weight) * self.wanted + weight * predicted
+        self.wanted = torch.where(labelled & ~self.wanted.isnan(), mixed, predicted)
 
     def outcome(self) -> Outcome:
         """Return the result on the set's own molecules and bonds."""
@@ -85,7 +85,7 @@ def with_unlabelled(molecules: MoleculeSet, extra: MoleculeSet) -> MoleculeSet:
     )
 
 
-def teacher_opinion(extended: MoleculeSet, molecules: MoleculeSet, config: Settings) -> Tensor:
+def teacher_predictions(extended: MoleculeSet, molecules: MoleculeSet, config: Settings) -> Tensor:
     """Return the forest's probabilities, or standardised values, of every molecule and target, [M, T].
 
     Test molecules get NaN: nothing is learned from them. If a target has one class, that class is predicted.
@@ -95,12 +95,12 @@ def teacher_opinion(extended: MoleculeSet, molecules: MoleculeSet, config: Setti
     rows = morgan_counts(extended.smiles[asked], columns=config.fingerprint_columns).toarray().clip(max=255)
     place = np.full(len(extended), -1)
     place[asked] = np.arange(len(asked))
-    opinion = np.full(extended.targets.shape, np.nan, dtype=np.float32)
+    predicted = np.full(extended.targets.shape, np.nan, dtype=np.float32)
     for target in range(molecules.num_targets):
         known = molecules.train[~np.isnan(molecules.targets[molecules.train, target])]
         truth = molecules.targets[known, target]
         if len(np.unique(truth)) < 2:
-            opinion[asked, target] = truth[0] if len(truth) else np.nan
+            predicted[asked, target] = truth[0] if len(truth) else np.nan
             continue
         forest = fitted_forest(rows[place[known]], truth, config.trees, config.train.seed, objective.regression, True)
         if objective.regression:
@@ -108,6 +108,6 @@ def teacher_opinion(extended: MoleculeSet, molecules: MoleculeSet, config: Setti
             given, own = ((each - objective.mean[target]) / objective.scale[target] for each in (given, own))
         else:
             given, own = forest.predict_proba(rows)[:, 1], forest.oob_decision_function_[:, 1]
-        opinion[asked, target] = given
-        opinion[known, target] = own
-    return torch.from_numpy(opinion)
+        predicted[asked, target] = given
+        predicted[known, target] = own
+    return torch.from_numpy(predicted)

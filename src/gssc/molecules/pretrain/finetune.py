@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,9 +24,10 @@ from gssc.molecules.models.gnn import GCNTraining, GraphClassifier
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.pretrain.pool import pretraining_pool
 from gssc.molecules.pretrain.pretext import Pretext
+from gssc.molecules.progress_bar import progress_bar
 from gssc.molecules.training import Schedule
 from gssc.settings import setting
-from gssc.train.checkpoint import load_checkpoint, restore_rng, rng_state, save_checkpoint
+from gssc.train.checkpoint import State, load_checkpoint, restore_rng, rng_state, save_checkpoint
 from gssc.train.optimize import descend
 
 FORMAT = 1  # part of the cache key
@@ -85,6 +87,29 @@ def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet,
         saved = ((name.partition("."), value) for name, value in state["task"].items())
         encoder.load_state_dict({name: value for (part, _, name), value in saved if part == "encoder"})
         return
+    with progress_bar(f"pre-training, {pretext.__name__}", config.pretrain_epochs) as advance:
+        task = pretrain(pretext, pool, config, path, state, advance)
+    encoder.load_state_dict(task.encoder.state_dict())
+
+
+def pretrain(
+    pretext: type[Pretext],
+    pool: MoleculeSet,
+    config: PretrainSettings,
+    path: Path,
+    state: State | None,
+    advance: Callable[[int], None],
+) -> Pretext:
+    """Return the pre-trained task.
+
+    Args:
+        pretext: the task to train.
+        pool: the molecules.
+        config: the settings.
+        path: the checkpoint to write after each epoch.
+        state: the content of an earlier checkpoint to start from.
+        advance: called with the number of epochs that are done.
+    """
     torch.manual_seed(0)
     task = pretext(GraphEncoder("gcn", config.width, config.layers, config.dropout), pool)
     optimizer = torch.optim.Adam(task.parameters(), lr=config.pretrain_lr, fused=True)
@@ -96,6 +121,7 @@ def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet,
         torch.set_rng_state(state["torch"])
         restore_rng(rng, state["rng"])
         epoch = state["epoch"]
+        advance(epoch)
     index = task.usable(np.arange(len(pool)))
     while epoch < config.pretrain_epochs:
         one_pass(task, optimizer, pool, index, config.pretrain_batch, rng)
@@ -104,7 +130,8 @@ def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet,
         random = {"torch": torch.get_rng_state(), "rng": rng_state(rng)}
         parts = {"task": task.state_dict(), "optimizer": optimizer.state_dict(), **random}
         save_checkpoint(path, {**parts, "epoch": epoch})
-    encoder.load_state_dict(task.encoder.state_dict())
+        advance(1)
+    return task
 
 
 def one_pass(

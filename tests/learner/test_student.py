@@ -1,0 +1,28 @@
+"""The students: settings by the data, and a linear one for rows that training does not see."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from gssc.data import load_dataset
+from gssc.learner.learner import LearnerTraining
+from gssc.learner.settings import Config
+from gssc.learner.student import student_variants
+from gssc.models.student import GsscSettings, Student, StudentSettings
+
+
+def test_without_hidden_layers_a_student_is_a_linear_map() -> None:
+    student = Student(3, 2, StudentSettings(layers=0, batch_norm=False), input_scale=2.0).eval()
+    ((weight, bias),) = student.folded_layers()
+    rows = torch.tensor([[1.0, -1.0, 0.5]])
+    np.testing.assert_allclose(student(rows).detach().numpy(), rows.numpy() @ weight.T + bias, rtol=1e-6)
+    assert weight.shape == (2, 3)
+
+
+def test_a_linear_student_is_tried_where_rows_judge_that_it_did_not_learn_from() -> None:
+    assert "linear" not in student_variants(GsscSettings(), 1000, 20)
+    assert student_variants(GsscSettings(), 1000, 20, unseen=True)["linear"].layers == 0
+    for setting, tried in (("transductive", False), ("cold-start", True)):
+        graph = load_dataset("csbm", nodes=400, seed=0).with_(setting=setting)
+        assert ("linear" in LearnerTraining(graph, Config()).students.settings) == tried
