@@ -440,13 +440,20 @@ def faults(options: argparse.Namespace, inputs: Path, place: Path) -> Iterator[t
     for name, work in by_name.items():
         if wanted(f"kill:{name}"):
             yield f"kill -9, {name}", kills(work, options.rounds, options.seed, place / f"kill {name}")
-    sizes = {"train gssc": "100k", "train str_contrast": "60k", "build": "1m", "score": "500k", "sweep": "40k"}
+    sizes = {
+        "train gssc": "100k",
+        "train streamed": "24k",
+        "train str_contrast": "60k",
+        "build": "1m",
+        "score": "500k",
+        "sweep": "40k",
+    }
     for name, size in sizes.items():
         if os.geteuid() == 0 and wanted(f"full:{name}"):
             yield f"disk of {size} full, {name}", full_disk(by_name[name], size, place / f"full {name}")
         if os.geteuid() == 0 and wanted(f"readonly:{name}"):
             yield f"read-only folder, {name}", read_only(by_name[name], place / f"readonly {name}")
-    for name, megabytes in {"train gssc": 8, "train str_contrast": 8}.items():
+    for name, megabytes in {"train gssc": 8, "train streamed": 8, "train str_contrast": 8}.items():
         if wanted(f"memory:{name}"):
             outcome = little_memory(by_name[name], megabytes, place / f"memory {name}")
             yield f"{megabytes} MB of memory left, {name}", outcome

@@ -4,8 +4,8 @@
 2. A teacher: logistic regressions on the labelled nodes' rows, alone and beside their sketches. Held-out labels choose.
 3. Pairs: Algorithm 1 in a stream (:mod:`gssc.train.stream`). Both ends of every pair are trained towards the teacher's
    opinion as well as towards known labels, so that a few labels in a large graph are enough.
-4. Rows: the same MLP learns the teacher's opinion of single rows, as a student does in memory. A row takes a small part
-   of the time of a pair, and reading it needs no edges. The MLP sees feature rows alone and is what is deployed.
+4. Rows: the same MLP learns the teacher's opinion of single rows, as a student does in memory; this reads no edges. The
+   MLP sees feature rows alone and is what is deployed.
 
 Ends of pairs are mixed at the outputs (``model.mix_at``) by one vector, with one norm for both heads, as in the text of
 the paper: a row then passes the network once per batch, and a pair costs a few numbers per class.
