@@ -60,7 +60,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     Args:
         n_neighbors: neighbours of a row when no edges are given.
-        normalize: ``standard`` puts columns on one scale, ``asinh`` also presses long tails together as a logarithm
+        normalize: ``standard`` puts columns on one scale, ``asinh`` also compresses long tails as a logarithm
             does, ``row`` divides rows by their sums, ``none`` does none of it; ``auto`` decides by the data. The
             scaling is part of the trained model, which takes raw rows.
         class_weight: None, ``balanced``, or a weight per class by its label. ``balanced`` makes every class

@@ -23,7 +23,7 @@ class ScheduleSettings:
         weight_decay: L2 penalty; some models put it on part of their weights only.
         normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
             of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``asinh``
-            also presses long tails together as a logarithm does, ``none`` leaves them as they are; ``auto`` is ``row``
+            also compresses long tails as a logarithm does, ``none`` leaves them as they are; ``auto`` is ``row``
             for sparse rows without negative values, such as bags of words, ``none`` for columns on a scale of about
             one, ``asinh`` if columns have long tails, else ``standard``.
         seed: every random choice follows from it.

@@ -72,7 +72,7 @@ def test_help_is_for_people(command: str) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--train.normalize=abc", "--train.normalize: must be auto, row, standard or none, not 'abc'"),
+        ("--train.normalize=abc", "--train.normalize: must be auto, row, standard, asinh or none, not 'abc'"),
         ("--data.setting=abc", "--data.setting: must be transductive, inductive or cold-start, not 'abc'"),
         ("--train.threads=abc", "--train.threads: must be a whole number, not 'abc'"),
         ("--teachers.trees=abc", "--teachers.trees: must be true or false, not 'abc'"),

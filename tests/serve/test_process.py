@@ -210,6 +210,22 @@ def test_sigterm_resets_no_request(start_process, trained: Path) -> None:
     assert failed == []
 
 
+def test_without_a_packet_filter_the_queue_is_cut() -> None:
+    class OfAnotherUser(socket.socket):
+        def setsockopt(self, *_: object) -> None:  # type: ignore[override]
+            raise PermissionError(1, "Operation not permitted")
+
+    with OfAnotherUser() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(100)
+        server.refuse_connections(listener)
+        with socket.create_connection(listener.getsockname()):
+            crowd = socket.socket()
+            crowd.settimeout(0.3)
+            with crowd, pytest.raises(TimeoutError):  # one connection waits, and fills the queue
+                crowd.connect(listener.getsockname())
+
+
 def test_after_the_signal_every_answer_closes_its_connection(start_process, trained: Path) -> None:
     served = start_process(trained)
     connection = http.client.HTTPConnection("127.0.0.1", served.client.port, timeout=30)

@@ -18,9 +18,11 @@ LARGEST_UNIT_VALUE = 10.0
 ROWS_JUDGED = 10_000
 NUMBERS_JUDGED = 2**20  # of memory-mapped rows
 COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
-# Long tails: a column whose farthest half per cent of values is this many times farther out than its usual value. It is
-# 4 for a normal distribution, 10 for an exponential one, 20 for the exponential of a normal one.
-TAIL, LONG = 0.995, 12.0
+# Long tails: the value that one in two hundred exceeds, in multiples of the one that one in five does, both by their
+# distance from the median. It is 2 for a normal distribution, 5 for an exponential and 9 for a log-normal one, and 1
+# for a column that saturates, with many values at its greatest.
+USUAL, OFTEN, SELDOM = 0.5, 0.8, 0.995
+LONG = 7.0
 ALMOST_STRAIGHT = 0.1  # gain of columns without long tails: asinh(0.1 z) / 0.1 is z up to 1.5% at three deviations
 MOST_SQUASHED = 512  # columns: a deployed model has a square layer for them
 
@@ -49,8 +51,8 @@ class Scaling:
             features: [N, d], dense, memory-mapped or CSR.
             normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are);
                 ``standard`` subtracts its mean from each column and divides by its standard deviation (CSR keeps its
-                zeros: its columns get mean square one); ``asinh`` does the same and presses the values of columns with
-                long tails together, as a logarithm would; ``none``; ``auto`` is ``row`` for sparse rows that are never
+                zeros: its columns get mean square one); ``asinh`` does the same and compresses the values of columns
+                with long tails, as a logarithm would; ``none``; ``auto`` is ``row`` for sparse rows that are never
                 negative, such as bags of words, ``none`` for columns that are on a scale of about one already,
                 ``asinh`` if some have long tails, else ``standard``.
         """
@@ -144,7 +146,8 @@ def usual_normalization(features: Any) -> str:
 def tails(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the median of each column, the median distance from it where there is any, and whether tails are long.
 
-    >>> middle, usual, long = tails(np.array([[1.0, 1], [2, 2], [3, 3], [2, 2], [90, 4]]))
+    >>> table = np.column_stack([[1.0, 2, 3, 2, 1, 3, 2, 1, 3, 90], [1.0, 2, 3, 2, 1, 3, 2, 1, 3, 4]])
+    >>> middle, usual, long = tails(table)
     >>> middle.tolist(), usual.tolist(), long.tolist()
     ([2.0, 2.0], [1.0, 1.0], [True, False])
     """
@@ -153,8 +156,10 @@ def tails(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return np.zeros(values.shape[1]), np.ones(values.shape[1]), np.zeros(values.shape[1], dtype=bool)
     middle = np.median(values, axis=0)
     away = np.abs(values - middle)
-    usual = np.array([np.median(column[column > 0]) if column.any() else 1.0 for column in away.T])
-    return middle, usual, np.quantile(away, TAIL, axis=0) > LONG * usual
+    wanted = (USUAL, OFTEN, SELDOM)
+    found = [np.quantile(column[column > 0], wanted) if column.any() else np.ones(len(wanted)) for column in away.T]
+    usual, often, seldom = np.array(found).reshape(-1, len(wanted)).T
+    return middle, usual, seldom > LONG * often
 
 
 def column_spread(rows: Any) -> np.ndarray:

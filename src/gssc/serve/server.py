@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -80,15 +81,16 @@ def refuse_connections(listener: socket.socket) -> None:
     """Let no further connection begin, while those that have begun are completed and can be accepted.
 
     On Linux the request for a new one is dropped without an answer; a client repeats it after a second, when the socket
-    is closed, and is refused. Elsewhere the queue of connections that wait is cut to the shortest there is.
+    is closed, and is refused. Elsewhere, and where only root may attach a packet filter, the queue of connections that
+    wait is cut to the shortest there is.
     """
-    if sys.platform != "linux":
-        listener.listen(0)
-        return
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in DROP_SYN))
-    listener.setsockopt(
-        socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", len(DROP_SYN), ctypes.addressof(program))
-    )
+    if sys.platform == "linux":
+        program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in DROP_SYN))
+        described = struct.pack("HP", len(DROP_SYN), ctypes.addressof(program))
+        with suppress(PermissionError):
+            listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, described)
+            return
+    listener.listen(0)
 
 
 class Server(uvicorn.Server):
