@@ -151,7 +151,7 @@ def random_table(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[
     """Return rows, classes, the labels that are known (-1 elsewhere), and what the table is like."""
     rng = np.random.default_rng([99, number])
     count, classes = drawn(rng, 300, 600, 2000, 5000), drawn(rng, 2, 2, 3, 5, 8)
-    columns, per_class = drawn(rng, 3, 8, 20, 60), drawn(rng, 3, 5, 20, 50)
+    columns, per_class = drawn(rng, 3, 8, 20, 60), min(drawn(rng, 3, 5, 20, 50), count // (4 * classes))
     kind = drawn(rng, "normal", "clusters", "moons", "rules", "long tails", "counts", "categories")
     labels = rng.integers(classes, size=count)
     means = rng.normal(size=(classes, columns))
