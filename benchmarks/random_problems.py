@@ -105,7 +105,7 @@ def random_graph(number: int) -> tuple[Graph, dict[str, Any]]:
     edges = drawn(rng, "same class", "same class", "any", "next class")
     homophily = rng.uniform(0.4, 0.95) if edges == "same class" else 0.1
     setting = drawn(rng, "transductive", "transductive", "transductive", "inductive", "cold-start")
-    per_class, judging = drawn(rng, 1, 5, 20, 20, 200), drawn(rng, 0, 30, 120, 500)
+    per_class, judging = min(drawn(rng, 1, 5, 20, 20, 200), count // (2 * classes)), drawn(rng, 0, 30, 120, 500)
     wrong = drawn(rng, 0, 0, 0, 0.2, 0.4)
     shares = np.arange(1, classes + 1.0) ** -drawn(rng, 0, 0, 0.7, 1.3)
     labels = rng.choice(classes, count, p=shares / shares.sum())
