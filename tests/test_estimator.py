@@ -304,7 +304,7 @@ def test_digits_with_five_labels_a_class_beat_an_mlp() -> None:
         ({"n_neighbors": 0}, "n_neighbors is 0; it must be a whole number, at least 1"),
         ({"n_neighbors": 2.5}, "n_neighbors is 2.5"),
         ({"max_rows": True}, "max_rows is True"),
-        ({"normalize": "columns"}, "auto, standard, row or none"),
+        ({"normalize": "columns"}, "auto, standard, asinh, row or none"),
         ({"config": {"model": {"width": 3}}}, "unknown setting model.width"),
         ({"config": Config()}, "config is a Config; give a dict"),
         ({"config": {"model": {"name": "gcn"}}}, "config names the model gcn; this classifier trains gssc"),

@@ -13,7 +13,7 @@ from gssc.config import ContrastConfig
 from gssc.data import load_dataset
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
-from gssc.learner.streamed import StreamedLearner
+from gssc.learner.streamed import ROW_EPOCHS, StreamedLearner
 from gssc.progress import EpochProgress, epochs_ahead
 from gssc.train.selection import Epoch
 
@@ -120,5 +120,5 @@ def test_a_streamed_training_is_counted_to_its_last_epoch() -> None:
     totals = {sum(epochs_ahead(training).values())}
     for record in training.epochs():
         totals.add(record.epoch + 1 + sum(epochs_ahead(training).values()))
-    assert totals == {2 + 24}
+    assert totals == {2 + 2 * ROW_EPOCHS}
     assert epochs_ahead(training) == {"pairs": 0, "rows": 0}
