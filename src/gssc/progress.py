@@ -118,6 +118,7 @@ class EpochProgress:
 
     def __exit__(self, failed: object, *_: object) -> None:
         self._ended.set()
+        self._ticker.join()
         if self.bar:
             self.bar.stop()
         elif self.pace.epochs and not failed:
