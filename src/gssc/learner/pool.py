@@ -9,6 +9,7 @@ import torch
 
 from gssc.learner.jury import MANY, TINY, Jury, normalized
 from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
+from gssc.trust.opinions import agreement
 
 Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each view of the jury
 
@@ -172,8 +173,3 @@ def runner_up(views: Views) -> Views:
         rest[np.arange(len(view)), view.argmax(axis=1)] = 0
         without.append(normalized(rest))
     return tuple(without)
-
-
-def agreement(view: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The chance that the two ends of each edge draw the same class from their probabilities, [E]."""
-    return np.einsum("ij,ij->i", view[edges[0]], view[edges[1]])

@@ -27,7 +27,7 @@ def with_opinions(keep: np.ndarray, edges: np.ndarray, probabilities: np.ndarray
     """
     if not len(keep):
         return keep
-    same = np.einsum("ij,ij->i", probabilities[edges[0]], probabilities[edges[1]]).astype(np.float64)
+    same = agreement(probabilities, edges).astype(np.float64)
     by_chance = np.clip((probabilities.mean(axis=0, dtype=np.float64) ** 2).sum(), LEAST, 1 - LEAST)
     before, found = logit(np.clip(keep.astype(np.float64), LEAST, 1 - LEAST)), keep.astype(np.float64)
     for _ in range(ROUNDS):
@@ -35,3 +35,8 @@ def with_opinions(keep: np.ndarray, edges: np.ndarray, probabilities: np.ndarray
         odds = same * homophily / by_chance + (1 - same) * (1 - homophily) / (1 - by_chance)
         found = expit(before + np.log(odds))
     return found.astype(np.float32)
+
+
+def agreement(probabilities: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The chance that the two ends of each edge draw the same class from their probabilities, [E]."""
+    return np.einsum("ij,ij->i", probabilities[edges[0]], probabilities[edges[1]])
