@@ -40,6 +40,19 @@ def test_an_exception_leaves_the_old_file(tmp_path: Path, error: type[BaseExcept
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_signal_right_after_the_file_began_to_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch = Path.touch
+
+    def interrupted(path: Path, *args: object, **options: object) -> None:
+        touch(path, *args, **options)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "touch", interrupted)
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "new.txt"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_new_file_is_as_readable_as_any_other(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     with atomic_write(tmp_path / "atomic") as temporary:

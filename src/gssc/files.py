@@ -27,8 +27,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
     A reader sees the old file or the new one, never a part, even if the process is killed or the machine
     loses power: the content is on disk before the rename, and the rename before this returns. When the
-    body raises, the temporary file is removed and ``path`` is as it was. The temporary name keeps the
-    suffix of ``path``, because some writers choose their format by it. A killed process leaves its
+    body raises, the temporary file is removed and ``path`` is as it was; on the command line a signal
+    that ends the process raises, too (:mod:`gssc.signals`). The temporary name keeps the suffix of
+    ``path``, because some writers choose their format by it. A process killed by SIGKILL leaves its
     temporary file behind: a hidden one, ``.name.*``, safe to delete.
 
     >>> import tempfile
@@ -40,11 +41,11 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(6)}{path.suffix}")
-    try:
-        temporary.touch(exist_ok=False)
-    except OSError as error:
-        raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
-    try:
+    try:  # a signal may come right after the file has begun to exist, so creating it belongs here
+        try:
+            temporary.touch(exist_ok=False)
+        except OSError as error:
+            raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
         with room_for(path):
             yield temporary
             sync(temporary)

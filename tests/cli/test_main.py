@@ -152,3 +152,16 @@ def test_an_error_does_not_pass_control_characters_to_the_terminal(capsys) -> No
     shown = capsys.readouterr().err
     assert "\\x1b[2Jrun" in shown
     assert "\x1b[2J" not in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_list_of_options_imports_no_large_library(command: str) -> None:
+    # torch alone takes a second, scikit-learn half of one.
+    code = (
+        "import sys\nfrom gssc.cli.main import main\n"
+        "try:\n    main([sys.argv[1], '--help'])\nexcept SystemExit:\n    pass\n"
+        "sys.exit(', '.join({'torch', 'sklearn', 'scipy', 'pandas', 'matplotlib', 'fastapi'} & set(sys.modules)) or 0)"
+    )
+    found = subprocess.run([sys.executable, "-c", code, command], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith(f"usage: gssc {command}")

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -221,3 +226,50 @@ def test_an_odd_description_is_one_line(model_folder: Path, rows: dict[str, Path
         description.write_text("[" * 100_000)
     assert main(["predict", str(model_folder), str(rows["rows.csv"])]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@contextmanager
+def waiting_for_rows(model_folder: Path, out: Path, on_hangup: Any = signal.SIG_DFL) -> Iterator[Any]:
+    """A real process that has begun its output and waits for rows on standard input."""
+
+    def usual_signals() -> None:  # a shell that runs the tests in the background makes them ignore SIGINT
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, on_hangup)
+
+    command = [sys.executable, "-m", "gssc", "predict", str(model_folder), "-", "--out", str(out)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=usual_signals
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write("a,b,c\n")
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not any(out.parent.iterdir()) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [path.name[:5] for path in out.parent.iterdir()] == [".out."]
+        yield process
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=lambda value: str(value),
+)
+def test_a_signal_leaves_no_part_of_the_output(model_folder: Path, tmp_path: Path, number: int, code: int) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    with waiting_for_rows(model_folder, folder / "out.csv") as process:
+        process.send_signal(number)
+        _, complaint = process.communicate(timeout=60)
+    assert (process.returncode, list(folder.iterdir())) == (code, [])
+    assert complaint in ("error: interrupted\n", f"error: stopped by {signal.Signals(number).name}\n")
+
+
+def test_a_closed_terminal_does_not_end_what_nohup_started(model_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    with waiting_for_rows(model_folder, folder / "out.csv", on_hangup=signal.SIG_IGN) as process:
+        process.send_signal(signal.SIGHUP)
+        _, complaint = process.communicate("1,0,2\n", timeout=60)
+    assert (process.returncode, [path.name for path in folder.iterdir()]) == (0, ["out.csv"]), complaint

@@ -25,7 +25,8 @@ from gssc.deploy.export import export_run, folder, numpy_predictor, onnx_format,
 from gssc.errors import GsscError
 from gssc.models.graph_mlp import GraphMLP
 from gssc.models.link_dist import LinkDist
-from gssc.models.str_contrast import STRContrast, STRContrastSettings
+from gssc.models.settings import STRContrastSettings
+from gssc.models.str_contrast import STRContrast
 
 CLOSE = {"rtol": 0, "atol": 1e-5}
 
@@ -421,3 +422,16 @@ def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(GsscError, match=r"onnx is not installed: pip install 'gssc\[export\]'"):
         export_run(tmp_path, "onnx")
     assert not (tmp_path / "export-onnx").exists()
+
+
+def test_a_signal_right_after_the_folder_began_to_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir = Path.mkdir
+
+    def interrupted(path: Path, *args: Any, **options: Any) -> None:
+        mkdir(path, *args, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt), folder.temporary_folder(tmp_path / "out"):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from gssc.errors import GsscError
-from gssc.extras import missing_extra
 from gssc.names import nearest
 
 EXAMPLES = """\
@@ -16,7 +15,7 @@ examples:
   gssc completion zsh > ~/.zfunc/_gssc          in ~/.zshrc: fpath+=~/.zfunc; autoload -Uz compinit; compinit
   gssc completion fish > ~/.config/fish/completions/gssc.fish
 
-Write the script again after an update, or after installing an extra: it lists the options that are there now.
+Write the script again after an update: it lists the options that are there now.
 """
 # Subcommands, which are completed after the name of their command.
 Words = dict[str, list[str]]
@@ -79,10 +78,7 @@ def run(args: Any) -> None:
 
 
 def words() -> tuple[Words, Words]:
-    """Return the options of every command, and the names that may follow it: subcommands, datasets or shells.
-
-    A command that needs an extra which is not installed has no options here.
-    """
+    """Return the options of every command, and the names that may follow it: subcommands, datasets or shells."""
     from gssc.cli.data_parser import SUMMARIES
     from gssc.cli.main import COMMANDS
     from gssc.data import DATASETS
@@ -96,12 +92,7 @@ def _options_of(name: str) -> list[str]:
     from gssc.cli.main import parser_of
     from gssc.cli.parser import option_strings
 
-    try:
-        return sorted(set(option_strings(parser_of(name)[1])))
-    except ModuleNotFoundError as error:
-        if missing_extra(error) is None:
-            raise
-        return []
+    return sorted(set(option_strings(parser_of(name)[1])))
 
 
 def bash(options: Words, following: Words) -> str:

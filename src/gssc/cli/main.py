@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ from gssc import __version__
 from gssc.errors import GsscError
 from gssc.extras import missing_extra
 from gssc.names import nearest, printable
+from gssc.signals import Stopped, ending_signals_raised
 
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
@@ -36,6 +38,7 @@ LESS_MEMORY = {
 }
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+EXIT_BY_SIGNAL = 128  # plus the number of the signal, as shells report it
 
 
 class Command(NamedTuple):
@@ -84,11 +87,15 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code: 0; 2 for an error that the user can fix; 130 when interrupted."""
+    """Run one command and return the exit code: 0; 2 for an error that the user can fix; 130 when interrupted.
+
+    A signal that ends it (SIGTERM, SIGHUP) gives 128 and its number, once files in progress are removed.
+    """
     typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _dispatch(typed)
-        sys.stdout.flush()
+        with ending_signals_raised():
+            _dispatch(typed)
+            sys.stdout.flush()
     except GsscError as error:
         return _complain(str(error))
     except ModuleNotFoundError as error:
@@ -106,6 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         advice = LESS_MEMORY.get(typed[0] if typed else "")
         return _complain(f"not enough memory: {advice}" if advice else "not enough memory")
+    except Stopped as stopped:
+        _complain(str(stopped))
+        return EXIT_BY_SIGNAL + stopped.number
     except KeyboardInterrupt:
         _complain("interrupted")
         return EXIT_INTERRUPTED
@@ -153,7 +163,8 @@ def _complain(message: str) -> int:
 
     # A message may quote a name from a file, and a name may contain control sequences of a terminal.
     line = Text(f"error: {printable(' '.join(message.split()))}", style="red")
-    Console(stderr=True).print(line, soft_wrap=True)
+    with suppress(OSError):  # the terminal may be closed
+        Console(stderr=True).print(line, soft_wrap=True)
     return EXIT_USER_ERROR
 
 

@@ -21,7 +21,7 @@ examples:
   cat new_customers.csv | gssc predict runs/mine - -o - | head
 
 Rows come as .npz (key x, or x_data, x_indices, x_indptr, x_shape), .npy, .parquet, .csv, .tsv or .txt (also .gz), as
-a graph on disk (a folder of gssc data build), or as CSV on standard input (-). If the model knows its features by name,
+a graph on disk (a folder of gssc data build), or as CSV on standard input (-). If the model has feature names,
 columns are taken by name and others ignored. Ids are carried over from a column id, node_id or node, the one that --id
 names, or the first column if it is not a feature. The output has the id (or row number), the predicted class and every
 class's probability. Tables are read, and CSV is written, a block at a time, so they may be larger than memory; with
@@ -150,7 +150,7 @@ class PredictionCounts:
         from rich.console import Console
         from rich.table import Table
 
-        from gssc.names import printable
+        from gssc.names import counted, printable
 
         place = "standard output" if to_stderr else out
         table = Table("class")
@@ -166,4 +166,4 @@ class PredictionCounts:
             table.add_row(f"{len(order) - SHOWN_CLASSES} more", f"{rest:,}", f"{rest / self.rows:.1%}", "")
         console = Console(markup=False, stderr=to_stderr)  # a class may be called [red]
         console.print(table)
-        console.print(f"{self.rows:,} rows in {self.seconds:.3f} s, written to {place}", soft_wrap=True)
+        console.print(f"{counted(self.rows, 'row')} in {self.seconds:.3f} s, written to {place}", soft_wrap=True)

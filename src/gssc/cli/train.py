@@ -20,6 +20,7 @@ from gssc.config import (
     sections,
 )
 from gssc.errors import GsscError
+from gssc.names import counted
 from gssc.recipes import PRESETS, preset_settings, recipe_settings, suited
 from gssc.run_folder import config_file, saved_config
 from gssc.settings import Settings, parse_section, read_settings
@@ -190,6 +191,8 @@ def _train(args: Any, processes: Processes) -> None:
         console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
         raise
     show_result(run, metrics)
+    for line in filter(None, (tracker.look for tracker in trackers)):
+        Console(markup=False, highlight=False).print(line, soft_wrap=True)
 
 
 def settings_of(args: Any) -> RunConfig:
@@ -248,10 +251,10 @@ def announce(run: Run, args: Any) -> None:
     base = f"preset {args['preset']}" if args.get("preset") else base
     base = f"{base}, {args['config']}" if args.get("config") else base
     about = (
-        f" ({graph.split}, {graph.setting}), {model}: {graph.num_nodes:,} nodes, "
-        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} {graph.task.outputs}; "
-        f"{len(graph.train):,} training labels; seed {run.config.train.seed}; "
-        f"settings: {'those of the run' if run.resumed else base + ' and options'}"
+        f" ({graph.split}, {graph.setting}), {model}: {counted(graph.num_nodes, 'node')}, "
+        f"{counted(graph.num_edges, 'edge')}, {counted(graph.num_features, 'feature')}, "
+        f"{graph.num_classes} {graph.task.outputs}; {counted(len(graph.train), 'training label')}; "
+        f"seed {run.config.train.seed}; settings: {'those of the run' if run.resumed else base + ' and options'}"
     )
     console.print(Text.assemble((graph.name, "bold"), about))
     notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]

@@ -64,8 +64,8 @@ class Export(NamedTuple):
         if self.difference is None or self.tolerance is None:
             return ""
         return (
-            f"Logits and probabilities of {ROWS_COMPARED} generated rows differ by at most {self.difference:.0e} from "
-            f"those of the trained model (tolerance {self.tolerance:.0e})."
+            f"Logits and probabilities of {ROWS_COMPARED} generated rows differ by at most {self.difference:.1g} from "
+            f"those of the trained model (tolerance {self.tolerance:.1g})."
         )
 
 
@@ -127,11 +127,11 @@ def check_free(out: Path, overwrite: bool) -> None:
 def temporary_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder beside ``out`` to write to; it is put in place at the end, or removed after an error."""
     temporary = out.with_name(f".{out.name}.{secrets.token_hex(6)}")
-    try:
-        temporary.mkdir(parents=True)
-    except OSError as error:
-        raise GsscError(f"cannot write {out}: {error.strerror}") from None
-    try:
+    try:  # a signal may come right after the folder has begun to exist, so creating it belongs here
+        try:
+            temporary.mkdir(parents=True)
+        except OSError as error:
+            raise GsscError(f"cannot write {out}: {error.strerror}") from None
         yield temporary
         put(temporary, out)
     except BaseException:

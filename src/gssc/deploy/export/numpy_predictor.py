@@ -221,6 +221,8 @@ def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[l
             if missing := [name for name in wanted if name not in header]:
                 raise ValueError(f"{path} lacks the column {missing[0]!r}")
             columns = [header.index(name) for name in wanted]
+            if ids is None and header[0] not in wanted and lower[0] not in OTHER_COLUMNS:
+                ids = 0  # as gssc predict does
         else:
             known = {*ID_COLUMNS, *OTHER_COLUMNS}
             columns = [index for index, name in enumerate(header) if name.lower() not in known]
@@ -276,7 +278,7 @@ def main(arguments: Sequence[str]) -> int:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         sys.stderr.write(f"error: {reason}\n")
         return 2
-    sys.stdout.write(f"{len(rows)} rows, written to {arguments[1]}\n")
+    sys.stdout.write(f"{len(rows)} row{'s' * (len(rows) != 1)}, written to {arguments[1]}\n")
     return 0
 
 
