@@ -154,9 +154,9 @@ def test_the_usual_normalization_follows_what_features_are(features, usual) -> N
 
 def test_standard_scaling_by_hand_and_on_rows_it_was_not_learned_from() -> None:
     table = FeatureTable(np.array([[1.0, 5.0], [3.0, 5.0]], dtype=np.float32), "standard")
-    assert as_dense(table.all()).tolist() == [[-1, 0], [1, 0]]  # mean 2, deviation 1; a constant column has neither
+    assert as_dense(table.all()).tolist() == [[-1, 0], [1, 0]]  # mean 2, deviation 1; a constant column is zero
     later = FeatureTable(np.array([[5.0, 6.0]], dtype=np.float32), table.scaling)
-    assert as_dense(later.all()).tolist() == [[3, 1]]
+    assert as_dense(later.all()).tolist() == [[3, 0]]  # nothing was learned about the second column
 
 
 def test_standard_scaling_is_the_same_from_memory_and_from_disk(tmp_path) -> None:

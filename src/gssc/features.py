@@ -122,7 +122,7 @@ class FeatureTable:
     def _scaled(self, features: Any) -> Any:
         """Return the rows as training reads them."""
         if self.scaling.normalize == "row":
-            return row_normalized(features)
+            features = row_normalized(features)
         scaled = self.scaling.applied(features)
         return scaled if sp.issparse(scaled) else np.asarray(scaled, dtype=np.float32)
 

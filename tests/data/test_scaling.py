@@ -13,9 +13,9 @@ def test_columns_on_one_scale_by_hand() -> None:
     scaling = Scaling.of(table, "auto")
     np.testing.assert_allclose(scaling.applied(table), [[-1, -1, 0], [1, 1, 0]])
     weight, bias = scaling.folded((np.array([[1.0, 2.0, 3.0]]), np.array([0.5])))
-    # 1 (x - 2) / 1 + 2 (y - 200) / 100 + 3 (z - 5) + 0.5
-    np.testing.assert_allclose(weight, [[1.0, 0.02, 3.0]])
-    np.testing.assert_allclose(bias, [0.5 - 2 - 4 - 15])
+    # 1 (x - 2) / 1 + 2 (y - 200) / 100 + 0.5; a column that never varied has no weight
+    np.testing.assert_allclose(weight, [[1.0, 0.02, 0.0]])
+    np.testing.assert_allclose(bias, [0.5 - 2 - 4])
     assert Scaling.of(table, "none").applied(table) is table
 
 
@@ -34,6 +34,29 @@ def test_sparse_tables_keep_their_zeros() -> None:
     weight, bias = columns.folded((np.array([[1.0, 1.0]]), np.array([0.5])))
     np.testing.assert_allclose(weight, [[12.5**-0.5, 2**-0.5]])
     assert bias.tolist() == [0.5]
+
+
+def test_sparse_columns_of_any_size_are_put_on_one_scale() -> None:
+    """Squares of the first leave the range of float32; those of the second would vanish; the third has no value."""
+    signed = sparse.csr_matrix(np.array([[-1e25, 0.0, 0.0], [1e25, 1e-25, 0.0]], dtype=np.float32))
+    scaled = Scaling.of(signed, "auto").applied(signed)
+    np.testing.assert_allclose(scaled.toarray(), [[-1, 0, 0], [1, 2**0.5, 0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_matrix])
+def test_columns_too_small_for_single_precision_count_as_constant(kind) -> None:
+    tiny = kind(np.array([[-1e-38, 1.0], [1e-38, -30.0]], dtype=np.float32))
+    weight, _ = Scaling.of(tiny, "standard").folded((np.ones((1, 2), dtype=np.float32), np.zeros(1, dtype=np.float32)))
+    assert weight[0, 0] == 0
+    assert weight[0, 1] > 0
+
+
+def test_a_column_that_is_constant_in_a_sample_keeps_its_weight_unless_it_is_far_from_zero(tmp_path) -> None:
+    table = np.memmap(tmp_path / "rows", dtype=np.float32, mode="w+", shape=(20_000, 3))
+    table[:] = [0, 5, 1e9]
+    table[:10_000, 0] = 1
+    weight, _ = Scaling.of(table, "standard").folded((np.ones((1, 3)), np.zeros(1)))
+    np.testing.assert_allclose(weight, [[2.0, 1.0, 0.0]], rtol=1e-3)
 
 
 def test_a_column_far_from_zero_is_named() -> None:

@@ -414,6 +414,20 @@ def test_any_table_comes_back(data: st.DataObject, ids: list[str], tmp_path: Pat
 
 def test_a_column_of_names_may_be_the_labels(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,a,b,group\nn1,1,2,x\nn2,2,3,y\nn3,3,4,x\n")
-    with pytest.raises(GsscError, match=r"'group': 'x' is not a number.*--ignore\); if it holds the classes.*--label"):
+    with pytest.raises(
+        GsscError, match=r"'group': 'x' is not a number.*--ignore\); if a column holds the classes.*--label"
+    ):
         import_tables(tmp_path / "nodes.csv")
     assert import_tables(tmp_path / "nodes.csv", label_column="group", n_neighbors=1).class_names == ("x", "y")
+
+
+def test_one_error_names_every_column_that_needs_work(tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("id,age,weight,since,town,kind\na,1,,2015-01-01,north,x\nb,,2.5,2016-02-02,south,y\nc,,3,,east,\n")
+    expected = (
+        r"nodes\.csv:3, column 'age' is empty \(2 empty cells in the column\): fill it in, or leave out the row or the "
+        r"column \(ignore_columns, --ignore\); also: 'weight' has 1 empty cell, 'since' is not a number "
+        r"\('2015-01-01'\), 'town' is not a number \('north'\)$"
+    )
+    with pytest.raises(GsscError, match=expected):
+        import_tables(nodes, label_column="kind")

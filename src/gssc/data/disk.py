@@ -212,6 +212,12 @@ class RowFile:
         return np.frombuffer(found, dtype=self.array.dtype).reshape(len(nodes), -1)
 
 
+def file_states(*arrays: Any) -> dict[str, tuple[int, int]]:
+    """Return size and time of the last change of the files that arrays are mapped from, by path."""
+    paths = [Path(array.filename) for array in arrays if getattr(array, "filename", None)]
+    return {str(path): ((about := path.stat()).st_size, about.st_mtime_ns) for path in paths if path.exists()}
+
+
 def release_pages(*arrays: Any) -> None:
     """Release the memory of pages read from mapped files; they are read again when needed.
 

@@ -15,6 +15,7 @@ FAR_FROM_ZERO = 1e3
 SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
 UNIT_SCALE = (0.1, 3.0)  # the median and the greatest spread of columns that need no scaling
 LARGEST_UNIT_VALUE = 10.0
+SHORTEST = 1e-37  # mean length of rows: what they are multiplied by is a number of single precision
 ROWS_JUDGED = 10_000
 NUMBERS_JUDGED = 2**20  # of memory-mapped rows
 COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
@@ -23,6 +24,7 @@ COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
 # for a column that saturates, with many values at its greatest.
 USUAL, OFTEN, SELDOM = 0.5, 0.8, 0.995
 LONG = 7.0
+LEAST_SPREAD = 1e-30  # of a column; one over less than it, times a weight, may not fit into the deployed model
 ALMOST_STRAIGHT = 0.1  # gain of columns without long tails: asinh(0.1 z) / 0.1 is z up to 1.5% at three deviations
 MOST_SQUASHED = 512  # columns: a deployed model has a square layer for them
 
@@ -33,7 +35,8 @@ class Scaling:
 
     Args:
         normalize: ``row`` divides every row by the sum of its absolute values, ``none`` does not.
-        mean, scale: of every column, to subtract and then to divide by; None for neither.
+        mean, scale: of every column, to subtract and then to divide by; None for neither. The scale of a column that
+            does not vary is infinite: there is nothing to learn from it, so it has no weight in a deployed model.
         gain: of every column; what is scaled becomes asinh(gain z) / gain, which is z near zero and a logarithm far
             out. None leaves it as it is.
     """
@@ -64,15 +67,18 @@ class Scaling:
             )
         if normalize not in ("standard", "asinh"):
             return cls("row" if normalize == "row" else "none")
+        whole = features
         if isinstance(features, np.memmap):
             features = some_rows(features)
         if sp.issparse(features):
-            square = np.asarray(features.multiply(features).mean(axis=0), dtype=np.float64).ravel()
-            return cls("none", None, np.where(square > 0, np.sqrt(square), 1.0))
+            scale = root_mean_square(features)
+            return cls("none", None, np.where(scale > LEAST_SPREAD, scale, np.inf))
         mean = features.mean(axis=0, dtype=np.float64)
         scale = features.std(axis=0, dtype=np.float64)
-        constant = scale <= 1e-12 * np.abs(mean)  # rounding errors give a constant column a small deviation
-        standard = cls("none", mean, np.where(constant | (scale == 0), 1.0, scale))
+        least = np.maximum(1e-12 * np.abs(mean), LEAST_SPREAD)  # rounding gives a constant column a small deviation
+        # A column that is constant in a sample may vary elsewhere: it stays, unless it lies where rounding errors are.
+        stays = (features is not whole) & (np.abs(mean) <= FAR_FROM_ZERO)
+        standard = cls("none", mean, np.where(scale > least, scale, np.where(stays, 1.0, np.inf)))
         return standard if normalize == "standard" else standard._squashing(features)
 
     def _squashing(self, features: np.ndarray) -> Scaling:
@@ -83,13 +89,21 @@ class Scaling:
         gain = np.where(long, 1.0, ALMOST_STRAIGHT)
         return Scaling("none", np.where(long, middle, self.mean), np.where(long, usual, self.scale), gain)
 
+    def lengthened(self, rows: Any) -> Scaling:
+        """Return the same scaling for rows divided by their sums, followed by a factor: their mean length becomes one.
+
+        Args:
+            rows: as this scaling makes them, [N, d].
+        """
+        return Scaling(self.normalize, None, np.full(rows.shape[1], mean_length(rows)))
+
     def applied(self, features: Any) -> Any:
         """Return the table with scaled columns; row normalisation is left to training."""
         if self.scale is None:
             return features
         if sp.issparse(features):
             return sp.csr_matrix(features @ sp.diags(1 / self.scale))
-        scaled = (features - self.mean) / self.scale
+        scaled = (features if self.mean is None else features - self.mean) / self.scale
         return scaled if self.gain is None else np.arcsinh(self.gain * scaled) / self.gain
 
     def for_neighbours(self, scaled: Any) -> Any:
@@ -124,7 +138,6 @@ class Scaling:
         if self.mean is None or self.scale is None:
             return None
         distance = np.abs(self.mean) / self.scale
-        distance[self.scale == 1.0] = 0  # constant columns are not divided by a spread
         worst = int(distance.argmax())
         return worst if distance[worst] > FAR_FROM_ZERO else None
 
@@ -165,11 +178,16 @@ def tails(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def column_spread(rows: Any) -> np.ndarray:
     """Return the standard deviations of the columns that vary; of CSR columns the root of their mean square."""
     if sp.issparse(rows):
-        spread = np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64).ravel())
+        spread = root_mean_square(rows)
     else:
         parts = [rows[:, start : start + COLUMNS_JUDGED] for start in range(0, rows.shape[1], COLUMNS_JUDGED)]
         spread = np.concatenate([np.asarray(part, dtype=np.float64).std(axis=0) for part in parts] or [np.empty(0)])
     return spread[spread > 0]
+
+
+def root_mean_square(rows: Any) -> np.ndarray:
+    """Return the root of the mean square of each column of a CSR matrix, in double precision, [d]."""
+    return np.asarray(np.sqrt(np.asarray(rows.power(2, dtype=np.float64).mean(axis=0)).ravel()))
 
 
 def some_rows(features: Any) -> Any:
@@ -183,3 +201,20 @@ def some_rows(features: Any) -> Any:
     if count <= most:
         return features
     return features[np.linspace(0, count - 1, most).astype(np.int64)]
+
+
+def mean_length(rows: Any) -> float:
+    """Mean Euclidean length of sparse or non-negative rows; 1 for others, which stand on a scale of their own.
+
+    Rows divided by their sums are short, the shorter the more values they have; of length one on average, all sets of
+    features suit the same learning rate.
+    """
+    if not sp.issparse(rows) and rows.min() < 0:
+        return 1.0
+    if sp.issparse(rows):
+        exact = rows.astype(np.float64)
+        squares = exact.multiply(exact).sum(axis=1)
+    else:
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    length = float(np.sqrt(np.asarray(squares)).mean())
+    return max(length, SHORTEST) if length > 0 else 1.0

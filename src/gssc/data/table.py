@@ -20,7 +20,7 @@ from gssc.data.labels import is_missing
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.files import require_file
-from gssc.names import nearest
+from gssc.names import counted, nearest
 from gssc.text_tables import (
     PARQUET_ENDINGS,
     TEXT_ENDINGS,
@@ -35,6 +35,8 @@ from gssc.text_tables import (
 )
 
 _WHOLE = re.compile(r"-?\d+(\.0+)?")  # pandas writes whole numbers as 3.0 if the column has missing values
+
+SHOWN_PROBLEMS = 5  # of columns in one error
 
 # Names of the row numbers that pandas writes by default: empty in CSV, the index level in Parquet.
 _ROW_NUMBERS = re.compile(r"(__index_level_\d+__)?")
@@ -91,7 +93,10 @@ class Table:
         """Return columns as float32 [rows, columns]; a blank cell becomes `blank`, or is an error without it."""
         result = np.empty((len(self), len(names)), dtype=np.float32)
         for position, name in enumerate(names):
-            column = self._column_of_numbers(name, blank)
+            try:
+                column = self._column_of_numbers(name, blank)
+            except GsscError as error:
+                raise GsscError(f"{error}{self._other_problems(names[position + 1 :], blank)}") from None
             large = np.flatnonzero(np.abs(column) > np.finfo(np.float32).max)
             if len(large):
                 row = int(large[0])
@@ -110,7 +115,11 @@ class Table:
         for row, value in enumerate(self.columns[name]):
             if is_missing(value):
                 if blank is None:
-                    raise GsscError(f"{self.where(row)}, column {name!r} is empty: fill it in or leave the row out")
+                    many = counted(sum(map(is_missing, self.columns[name])), "empty cell")
+                    raise GsscError(
+                        f"{self.where(row)}, column {name!r} is empty ({many} in the column): fill it in, or leave out "
+                        "the row or the column (ignore_columns, --ignore)"
+                    )
                 values.append(blank)
                 continue
             try:
@@ -129,6 +138,20 @@ class Table:
                 raise GsscError(f"{self.where(row)}, column {name!r} is {number}: fill it in or leave the row out")
             values.append(number)
         return np.asarray(values, dtype=np.float64)
+
+    def _other_problems(self, names: Sequence[str], blank: float | None) -> str:
+        """Return the end of an error about one column: what else is to be done, so that it is done at once."""
+        found = []
+        for name in names:
+            cells = [cell for cell in self.columns[name] if not is_missing(cell)]
+            text = next((cell for cell in cells if isinstance(cell, str) and not is_number(cell)), None)
+            empty = len(self.columns[name]) - len(cells)
+            if text is not None:
+                found.append(f"{name!r} is not a number ({text.strip()!r})")
+            elif empty and blank is None:
+                found.append(f"{name!r} has {counted(empty, 'empty cell')}")
+        more = [f"{len(found) - SHOWN_PROBLEMS} more"] if len(found) > SHOWN_PROBLEMS else []
+        return f"; also: {', '.join(found[:SHOWN_PROBLEMS] + more)}" if found else ""
 
 
 def whole_number_shortened(text: str) -> str:

@@ -94,7 +94,7 @@ def import_tables(
         except GsscError as error:
             if label_column is not None or "is not a number" not in str(error):
                 raise
-            raise GsscError(f"{error}; if it holds the classes, name it (label_column, --label)") from None
+            raise GsscError(f"{error}; if a column holds the classes, name it (label_column, --label)") from None
     ids, row_of = (None, {}) if columns.id is None else _node_ids(node_table, columns.id)
     labels, class_names = _labels(node_table, columns)
     if columns.split is not None and split is None:

@@ -79,7 +79,7 @@ def suited(settings: Settings, *typed: Settings) -> Settings:
     name = merged_settings(*typed).get("sparsifier", {}).get("name")
     if name is None or "sparsifier" not in settings:
         return settings
-    from gssc.sparsify.registry import relevant_settings  # needs torch
+    from gssc.sparsify.registry import relevant_settings
 
     return {**settings, "sparsifier": relevant_settings(name, settings["sparsifier"])}
 
