@@ -7,6 +7,7 @@ the schedule is in :mod:`gssc.schedule`.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from gssc.errors import GsscError
@@ -16,7 +17,7 @@ from gssc.settings import Settings, check_section, parse_section, refuse_unknown
 if TYPE_CHECKING:
     from typing import Self
 
-    from gssc.models.str_contrast import STRContrastSettings
+    from gssc.models.settings import STRContrastSettings
 
 PAIR_MODEL = "str_contrast"  # trained by Algorithm 1 on pairs
 DEFAULT_MODEL = "gssc"  # when none is named
@@ -47,13 +48,13 @@ class DataSettings:
 
 
 def _settings_of_model(name: str) -> Any:
-    from gssc.models.registry import model_settings  # needs torch
+    from gssc.models.registry import model_settings
 
     return model_settings(name)
 
 
 def _settings_of_sparsifier(name: str) -> Any:
-    from gssc.sparsify.registry import sparsifier_settings  # needs torch
+    from gssc.sparsify.registry import sparsifier_settings
 
     return sparsifier_settings(name)
 
@@ -165,11 +166,10 @@ def _plain(value: Any) -> Any:
 
 def config_class(model: str) -> type[RunConfig]:
     """Return the class of settings of a model's training."""
-    if model == PAIR_MODEL:
-        return ContrastConfig
-    from gssc.train.registry import training_class  # needs torch
+    from gssc.models.registry import model_entry
 
-    found: type[RunConfig] = training_class(model).config_class
+    module, _, name = model_entry(model).config.partition(":")
+    found: type[RunConfig] = getattr(import_module(module), name)
     return found
 
 

@@ -24,8 +24,9 @@ class ScheduleSettings:
         normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
             of its absolute values, ``standard`` puts every column on mean zero and standard deviation one, ``asinh``
             also compresses long tails as a logarithm does, ``none`` leaves them as they are; ``auto`` is ``row``
-            for sparse rows without negative values, such as bags of words, ``none`` for columns on a scale of about
-            one, ``asinh`` if columns have long tails, else ``standard``.
+            for sparse rows without negative values, such as bags of words, multiplied by one number that makes their
+            mean length one; ``none`` for columns on a scale of about one, ``asinh`` if columns have long tails, else
+            ``standard``.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
     """

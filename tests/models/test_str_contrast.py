@@ -17,7 +17,8 @@ from gssc.features import FeatureTable
 from gssc.models.dropout import dropout_mask
 from gssc.models.mixing import gather_and_mix, mix_ends, windows
 from gssc.models.norm_activation import NormActivation
-from gssc.models.str_contrast import PairLogits, STRContrast, STRContrastSettings
+from gssc.models.settings import STRContrastSettings
+from gssc.models.str_contrast import PairLogits, STRContrast
 from gssc.tasks import Classes
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch, EdgeBatches

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from gssc.sparsify.drop_edge import DropEdge, DropEdgeSettings
+from gssc.sparsify.drop_edge import DropEdge
+from gssc.sparsify.settings import DropEdgeSettings
 
 EDGES = torch.tensor([[0, 1, 2, 0, 1], [1, 2, 3, 2, 3]])
 

@@ -11,7 +11,8 @@ import torch
 
 from gssc.features import Rows, SparseRows
 from gssc.sparsify import gaug
-from gssc.sparsify.gaug import GAUG, GAUGSettings, normalized_adjacency
+from gssc.sparsify.gaug import GAUG, normalized_adjacency
+from gssc.sparsify.settings import GAUGSettings
 
 PATH = torch.tensor([[0, 1, 2], [1, 2, 3]])  # node 4 stands alone
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, -1.0], [1.0, 0.5]])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from gssc.sparsify.lds import LDS, LDSSettings
+from gssc.sparsify.lds import LDS
+from gssc.sparsify.settings import LDSSettings
 
 EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
 

@@ -11,7 +11,8 @@ import torch
 
 from gssc.features import Rows, SparseRows
 from gssc.sparsify import relaxed
-from gssc.sparsify.neural_sparse import NeuralSparse, NeuralSparseSettings
+from gssc.sparsify.neural_sparse import NeuralSparse
+from gssc.sparsify.settings import NeuralSparseSettings
 
 EDGES = torch.tensor([[0, 0, 0, 1], [1, 2, 3, 2]])  # node 4 stands alone
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [1.0, 1.0]])

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from gssc.sparsify import spectral
+from gssc.sparsify.settings import SpectralSparsifierSettings
 from gssc.sparsify.spectral import (
     SpectralSparsifier,
-    SpectralSparsifierSettings,
     draw_fixed_size,
     exact_resistance,
     inclusion_probabilities,

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from gssc.sparsify import ss_rd
-from gssc.sparsify.ss_rd import SpectralRankDegree, SpectralRankDegreeSettings
+from gssc.sparsify.settings import SpectralRankDegreeSettings
+from gssc.sparsify.ss_rd import SpectralRankDegree
 
 CLIQUE = np.array(list(combinations(range(5), 2))).T
 BARBELL = np.concatenate([CLIQUE, CLIQUE + 5, [[0], [5]]], axis=1)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from gssc.features import Rows, SparseRows
-from gssc.sparsify.str_sparse import STRSparse, STRSparseSettings
+from gssc.sparsify.settings import STRSparseSettings
+from gssc.sparsify.str_sparse import STRSparse
 
 EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, -1.0]])

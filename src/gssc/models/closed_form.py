@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from gssc.models.base import Recipe
-from gssc.settings import setting
 
 
 class ClosedForm:
@@ -26,31 +24,10 @@ class ClosedForm:
     recipes: ClassVar[dict[str, Recipe]] = {}
 
 
-def _settings(model: str) -> Any:
-    @dataclass
-    class Settings:
-        """Settings of a linear model.
-
-        Args:
-            name: name of the model.
-            penalty: C of the logistic regression, the inverse of the penalty; 0 selects it by validation accuracy.
-        """
-
-        name: str = model
-        penalty: float = setting(0.0, low=0)
-
-        def arguments(self) -> dict[str, Any]:
-            """Return the settings as arguments of the class."""
-            return {"penalty": self.penalty}
-
-    return Settings
-
-
 class LinearRows(ClosedForm):
     """Logistic regression on feature rows; the graph is not used."""
 
     learns_from_edges: ClassVar[bool] = False
-    Settings = _settings("linear_rows")
 
 
 class LinearSpread(ClosedForm):
@@ -58,7 +35,6 @@ class LinearSpread(ClosedForm):
 
     inputs: ClassVar[tuple[str, ...]] = ("spread",)
     passes_messages: ClassVar[bool] = True
-    Settings = _settings("linear_spread")
 
 
 class LinearBoth(ClosedForm):
@@ -66,7 +42,6 @@ class LinearBoth(ClosedForm):
 
     inputs: ClassVar[tuple[str, ...]] = ("both",)
     passes_messages: ClassVar[bool] = True
-    Settings = _settings("linear_both")
 
 
 class RidgeStudent(ClosedForm):
@@ -74,4 +49,3 @@ class RidgeStudent(ClosedForm):
 
     inputs: ClassVar[tuple[str, ...]] = ("rows", "spread", "both")
     student: ClassVar[bool] = True
-    Settings = _settings("ridge_student")

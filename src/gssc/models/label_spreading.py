@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from gssc.extras import require
 from gssc.models.base import Recipe
-from gssc.settings import setting
 
 
 class LabelSpreading:
@@ -34,24 +32,6 @@ class LabelSpreading:
     alphas: ClassVar[tuple[float, ...]] = (0.5, 0.8, 0.9, 0.95, 0.99)
     recipe: ClassVar[Recipe] = Recipe()
     recipes: ClassVar[dict[str, Recipe]] = {}
-
-    @dataclass
-    class Settings:
-        """Settings of label spreading.
-
-        Args:
-            name: name of the model.
-            alpha: weight of the neighbours, below 1; 0 selects one by the validation score.
-            max_iter: maximum number of iterations.
-        """
-
-        name: str = "label_spreading"
-        alpha: float = setting(0.0, low=0, high=0.999)
-        max_iter: int = setting(1000, low=1)
-
-        def arguments(self) -> dict[str, Any]:
-            """Return the settings as arguments of the class."""
-            return {"alpha": self.alpha, "max_iter": self.max_iter}
 
     def __init__(self, alpha: float = 0.9, max_iter: int = 1000):
         self.alpha, self.max_iter = alpha, max_iter

@@ -18,7 +18,7 @@ from gssc.deploy.forward import LEAKY_SLOPE
 from gssc.models.dropout import dropout_mask
 
 if TYPE_CHECKING:
-    from gssc.models.str_contrast import STRContrastSettings
+    from gssc.models.settings import STRContrastSettings
 
 NORM_EPS = 1e-5
 NORM_MOMENTUM = 0.1
@@ -167,7 +167,7 @@ class NormActivation(nn.Module):
 
     Args:
         width: number of columns of the rows.
-        config: see :class:`gssc.models.str_contrast.STRContrastSettings`.
+        config: see :class:`gssc.models.settings.STRContrastSettings`.
         rng: draws dropout masks on a CPU; other devices use torch's generator.
         plain: compute everything with ordinary torch, as on devices other than a CPU.
     """

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import asdict, field, make_dataclass
+from dataclasses import asdict, field, make_dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gssc.errors import GsscError
+from gssc.models.settings import GsscSettings, LabelSpreadingSettings, STRContrastSettings, linear_settings
 from gssc.names import nearest
 from gssc.settings import arguments_as_settings
 
 if TYPE_CHECKING:
     from gssc.models.base import Recipe
 
+# Datasets whose rows the papers of the models divide by their sums; on others ``auto`` decides.
+ROWS_BY_SUMS = ("cora", "citeseer", "coauthor-cs", "coauthor-physics")
+
 
 class ModelEntry(NamedTuple):
     """Module and class of a model, a one-line summary, its paper, and how it is trained.
 
-    ``training`` is the class that trains it, as ``module:class``; ``uses`` names other models it trains.
+    ``training`` is the class that trains it and ``config`` that of all settings of a run, as ``module:class``; ``uses``
+    names other models it trains. ``settings`` is the dataclass of the model's own settings, if these are not the
+    arguments of its class.
     """
 
     module: str
@@ -29,6 +35,8 @@ class ModelEntry(NamedTuple):
     paper: str
     training: str = "gssc.train.supervised:SupervisedTraining"
     uses: tuple[str, ...] = ()
+    config: str = "gssc.config:RivalConfig"
+    settings: Any = None
 
     def load(self) -> Any:
         """Return the class of the model."""
@@ -49,6 +57,8 @@ MODELS = {
         "the default learner: teachers ranked by held-out labels, pair training among them, teach a plain MLP",
         "GSSC",
         "gssc.learner.learner:LearnerTraining",
+        config="gssc.learner.settings:Config",
+        settings=GsscSettings,
     ),
     "gcn": ModelEntry("gcn", "GCN", "averages over neighbours, twice", "Kipf and Welling 2017, arXiv:1609.02907"),
     "gat": ModelEntry("gat", "GAT", "attends to neighbours", "Velickovic et al. 2018, arXiv:1710.10903"),
@@ -81,6 +91,8 @@ MODELS = {
         "this package's method: an MLP trained on pairs",
         "GSSC, Sec. III",
         "gssc.train.bilevel:BilevelTraining",
+        config="gssc.config:ContrastConfig",
+        settings=STRContrastSettings,
     ),
     "nagphormer": ModelEntry(
         "nagphormer", "NAGphormer", "a transformer over each node's hops", "Chen et al. 2023, arXiv:2206.04910"
@@ -104,6 +116,7 @@ MODELS = {
         "Zhang et al. 2022, arXiv:2110.08727",
         training="gssc.train.distill:DistillTraining",
         uses=("sage",),
+        config="gssc.config:DistillConfig",
     ),
     "label_spreading": ModelEntry(
         "label_spreading",
@@ -111,16 +124,39 @@ MODELS = {
         "labels alone, spread over edges (scikit-learn)",
         "Zhou et al. 2004",
         "gssc.train.spread:SpreadTraining",
+        settings=LabelSpreadingSettings,
     ),
-    "linear_rows": ModelEntry("closed_form", "LinearRows", "logistic regression on feature rows", "-", CLOSED_FORM),
+    "linear_rows": ModelEntry(
+        "closed_form",
+        "LinearRows",
+        "logistic regression on feature rows",
+        "-",
+        CLOSED_FORM,
+        settings=linear_settings("linear_rows"),
+    ),
     "linear_spread": ModelEntry(
-        "closed_form", "LinearSpread", "logistic regression on rows averaged over edges", "-", CLOSED_FORM
+        "closed_form",
+        "LinearSpread",
+        "logistic regression on rows averaged over edges",
+        "-",
+        CLOSED_FORM,
+        settings=linear_settings("linear_spread"),
     ),
     "linear_both": ModelEntry(
-        "closed_form", "LinearBoth", "logistic regression on own and neighbours' rows", "-", CLOSED_FORM
+        "closed_form",
+        "LinearBoth",
+        "logistic regression on own and neighbours' rows",
+        "-",
+        CLOSED_FORM,
+        settings=linear_settings("linear_both"),
     ),
     "ridge_student": ModelEntry(
-        "closed_form", "RidgeStudent", "a linear map of rows, taught by the best of these three", "-", CLOSED_FORM
+        "closed_form",
+        "RidgeStudent",
+        "a linear map of rows, taught by the best of these three",
+        "-",
+        CLOSED_FORM,
+        settings=linear_settings("ridge_student"),
     ),
 }
 
@@ -136,14 +172,13 @@ def model_entry(name: str) -> ModelEntry:
 def model_settings(name: str) -> Any:
     """Return the settings of a model as a dataclass: its name, and the arguments of its class with their defaults.
 
-    A class may define its own dataclass ``Settings``.
-
     >>> model_settings("gcn")(hidden=8).arguments()
     {'hidden': 8, 'dropout': 0.5}
     """
-    kind = model_entry(name).load()
-    if hasattr(kind, "Settings"):
-        return kind.Settings
+    entry = model_entry(name)
+    if entry.settings is not None:
+        return entry.settings
+    kind = entry.load()
     options = [("name", str, field(default=name)), *arguments_as_settings(kind.__init__)]
     made = make_dataclass(f"{kind.__name__}Settings", options, namespace={"arguments": _arguments})
     made.__doc__ = _arguments_section(kind)
@@ -168,5 +203,7 @@ def recipe_of(name: str, dataset: str, split: str) -> Recipe | None:
     """
     kind, family = model_entry(name).load(), re.sub(r"-\d+$", "", split)
     recipes: dict[str, Recipe] = getattr(kind, "recipes", {})
-    found = (recipes[key] for key in (f"{dataset}/{family}", dataset) if key in recipes)
-    return next(found, getattr(kind, "recipe", None))
+    found = next((recipes[key] for key in (f"{dataset}/{family}", dataset) if key in recipes), None)
+    recipe: Recipe | None = found or getattr(kind, "recipe", None)
+    by_sums = recipe is not None and recipe.normalize == "auto" and dataset in ROWS_BY_SUMS
+    return replace(recipe, normalize="row") if recipe and by_sums else recipe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,50 +13,10 @@ from torch import Tensor, nn
 from gssc.features import RowLinear, Rows
 from gssc.models.mixing import gather_and_mix, in_single, mix_ends, windows
 from gssc.models.norm_activation import NormActivation
-from gssc.settings import setting
+from gssc.models.settings import STRContrastSettings
 
 if TYPE_CHECKING:
     from gssc.train.batches import EdgeBatch
-
-
-@dataclass
-class STRContrastSettings:
-    """STR-Contrast, the MLP that is trained and later deployed (Sec. III-C of the paper).
-
-    Args:
-        name: name of the model; other models have other settings, see ``gssc train --model NAME --help``.
-        hidden: width F of every hidden layer.
-        layers: number of hidden layers L; the deployed model is L + 1 matrix products.
-        dropout: share of hidden units dropped in training, in steps of 1/256.
-        activation: ``leaky_relu`` (released program) or ``relu`` (text).
-        norm: ``batch`` normalises hidden units over the batch; ``none`` leaves batch norm out, so that training with
-            several processes gives the same result as with one, see :mod:`gssc.train.distributed`.
-        layer_order: ``norm_first`` is batch norm, activation, dropout (released program);
-            ``activation_first`` is activation, batch norm, dropout (text).
-        head_norms: ``separate`` gives each of the two heads its own last batch norm, activation and dropout (released
-            program), ``shared`` applies one before two linear heads (text).
-        mix_at: where the two ends of an edge are mixed (Eq. 8): ``first`` pre-activation (released program), ``last``
-            hidden layer (text), or ``output``, the outputs of head g. With a linear head, ``output`` is the formula of
-            the text, computed for every row once instead of for every pair: much faster if pairs share rows.
-        mix_by: source of beta: ``own_net`` (released program: linear, batch norm, vector), ``vector`` (text: one
-            shared vector on the mixed layer, separately for both directions of an edge), ``off`` (beta = 1,
-            the ablation). The released program's net gives both directions of an edge the same beta.
-        mix_hidden: width of the net of ``own_net``; 256 in the released program.
-        mix_floor: s in beta' = s + (1 - s) beta; the larger s, the closer the mixed point is to the neighbour.
-    """
-
-    name: Literal["str_contrast"] = "str_contrast"
-    hidden: int = setting(256, low=1, high=2**20)
-    layers: int = setting(2, low=1, high=1000)
-    dropout: float = setting(0.5, low=0, high=0.99)
-    activation: Literal["leaky_relu", "relu"] = "leaky_relu"
-    norm: Literal["batch", "none"] = "batch"
-    layer_order: Literal["norm_first", "activation_first"] = "norm_first"
-    head_norms: Literal["separate", "shared"] = "separate"
-    mix_at: Literal["first", "last", "output"] = "first"
-    mix_by: Literal["own_net", "vector", "off"] = "own_net"
-    mix_hidden: int = setting(64, low=1, high=2**20)
-    mix_floor: float = setting(0.8, low=0, high=1)
 
 
 @dataclass
@@ -67,11 +27,43 @@ class PairLogits:
     mixed: Tensor  # z of the points i->j and j->i, [2, B, C]
     negatives: Tensor | None  # z of one non-neighbour per pair, [B, C]
 
+    def some_ends(self, count: int) -> Tensor:
+        """Return y of both ends of the first ``count`` pairs, [2, count, C]."""
+        return self.endpoints[:, :count]
+
     def float(self) -> PairLogits:
         """Return the logits in single precision."""
         return PairLogits(
             self.endpoints.float(), self.mixed.float(), None if self.negatives is None else self.negatives.float()
         )
+
+
+@dataclass
+class RowLogits:
+    """Outputs of the rows of a batch, and the pairs that these are in.
+
+    Attributes:
+        y, z: outputs of both heads, [U, C].
+        beta: mixing weights of both directions, [2, B].
+        ends: rows of both ends, [2, B].
+        negative: row of one non-neighbour per pair, [B]; None without negatives.
+    """
+
+    y: Tensor
+    z: Tensor
+    beta: Tensor
+    ends: Tensor
+    negative: Tensor | None
+
+    def some_ends(self, count: int) -> Tensor:
+        """Return y of both ends of the first ``count`` pairs, [2, count, C]."""
+        return self.y[self.ends[:, :count]]
+
+    def pairs(self) -> PairLogits:
+        """Return the logits of pairs, with ends mixed (Eq. 8)."""
+        z = in_single(self.z)
+        mixed = mix_ends(z[self.ends], self.beta)
+        return PairLogits(self.y[self.ends], mixed, None if self.negative is None else z[self.negative])
 
 
 class MixNet(nn.Module):
@@ -110,12 +102,11 @@ class STRContrast(nn.Module):
     Args:
         inputs: number of features d.
         outputs: number of classes (or binary tasks) C.
-        config: see :class:`STRContrastSettings`.
+        config: see :class:`gssc.models.settings.STRContrastSettings`.
         rng: draws dropout masks on a CPU; by default a new one.
         plain: compute everything with ordinary torch, as on devices other than a CPU.
     """
 
-    Settings: ClassVar[type] = STRContrastSettings
     passes_messages: ClassVar[bool] = False
     learns_from_edges: ClassVar[bool] = True
 
@@ -170,7 +161,7 @@ class STRContrast(nn.Module):
     def compare(self, batch: EdgeBatch) -> PairLogits:
         """Return y and z of everything a batch of pairs compares; for the order of rows see :func:`gather_and_mix`."""
         if self.config.mix_at == "output":
-            return self._compare_outputs(batch)
+            return self.compare_rows(batch).pairs()
         roles = [batch.source, batch.target] + ([] if batch.negative is None else [batch.negative])
         rows, positions = self.first(batch.rows), torch.cat(roles)
         mix_first, one_norm = self.config.mix_at == "first", self.config.head_norms == "shared"
@@ -191,41 +182,40 @@ class STRContrast(nn.Module):
             ends, sides = self.predict_norm(ends, tracked=2), self.contrast_norm(sides)
         return pair_logits(scores(self.predict_head, ends), scores(self.contrast_head, sides), batch)
 
-    def _compare_outputs(self, batch: EdgeBatch) -> PairLogits:
-        """Return the logits of a batch whose rows pass the network once each, however many pairs they are in.
-
-        Only numbers per class are gathered for pairs, with classes before pairs, which is the fast order.
-        """
-        hidden = self._last_layer(batch.rows)
-        ends = self.predict_norm(hidden, tracked=1)[0]
-        sides = ends if self.config.head_norms == "shared" else self.contrast_norm(hidden)[0]
-        positions = torch.cat([batch.source, batch.target])
-        shape = (-1, 2, len(batch))
-        y = columns(self.predict_head, ends).index_select(1, positions).view(shape)
-        z_of_rows = columns(self.contrast_head, sides)
-        z = z_of_rows.index_select(1, positions).view(shape)
-        beta = self._beta(sides, batch, positions.view(2, -1))
-        mixed = torch.lerp(in_single(z), in_single(z).flip(1), in_single(beta))
-        negatives = None
+    def compare_rows(self, batch: EdgeBatch) -> RowLogits:
+        """Return the outputs of a batch whose rows pass the network once each, however many pairs they are in."""
+        hidden, ends = self._last_layer(batch.rows), torch.stack([batch.source, batch.target])
+        rows = self.predict_norm(hidden, tracked=1)[0]
+        if self.config.head_norms == "shared" and self.config.mix_by == "vector":
+            y, z, scores = self._outputs(rows)
+            beta = self._floored(mutual(scores.index_select(0, ends.flatten()).view(2, -1, 2)))
+        else:
+            sides = rows if self.config.head_norms == "shared" else self.contrast_norm(hidden)[0]
+            y, z, beta = self.predict_head(rows), self.contrast_head(sides), self._beta(sides, batch, ends)
+        negative = batch.negative
         if batch.negatives_in_batch:
-            negatives = z[:, 1].roll(len(batch) // 2, 1)  # neighbours in the batch may have an end in common
-        elif batch.negative is not None:
-            negatives = z_of_rows.index_select(1, batch.negative)
-        return PairLogits(y.permute(1, 2, 0), mixed.permute(1, 2, 0), None if negatives is None else negatives.T)
+            negative = batch.target.roll(len(batch) // 2)  # neighbours in the batch may have an end in common
+        return RowLogits(y, z, beta, ends, negative)
+
+    def _outputs(self, rows: Tensor) -> list[Tensor]:
+        """Return the outputs of both heads, [U, C], and the scores of beta, [U, 2], from one matrix product."""
+        vector = self.mix_vector.weight.view(2, -1)
+        weight = torch.cat([self.predict_head.weight, self.contrast_head.weight, vector])
+        bias = torch.cat([self.predict_head.bias, self.contrast_head.bias, vector.new_zeros(2)])
+        widths = [self.predict_head.out_features, self.contrast_head.out_features, 2]
+        return [part.contiguous() for part in torch.addmm(bias, rows, weight.T).split(widths, 1)]
 
     def _beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None = None) -> Tensor:
         """Return beta' of Eq. 8 in both directions, [2, B]; ``ends`` are the positions of the ends, default all."""
-        floor = self.config.mix_floor
-        return floor + (1 - floor) * self._free_beta(rows, batch, ends)
-
-    def _free_beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None) -> Tensor:
         if self.config.mix_by == "own_net":
-            return self.mix(batch).expand(2, -1)
+            return self._floored(self.mix(batch).expand(2, -1))
         if self.config.mix_by == "off":
-            return rows.new_ones(2, len(batch))
-        scores = rows @ self.mix_vector.weight.view(2, -1).T  # in the role of i and in that of j, [..., 2]
-        scores = scores if ends is None else scores[ends]
-        return torch.sigmoid(scores[..., 0] + scores[..., 1].flip(0))
+            return self._floored(rows.new_ones(2, len(batch)))
+        scores = rows @ self.mix_vector.weight.view(2, -1).T
+        return self._floored(mutual(scores if ends is None else scores[ends]))
+
+    def _floored(self, beta: Tensor) -> Tensor:
+        return self.config.mix_floor + (1 - self.config.mix_floor) * beta
 
     @torch.no_grad()
     def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -244,6 +234,11 @@ class STRContrast(nn.Module):
                 weight, bias = maps[place + 1]
                 maps[place + 1] = weight * factor, bias + weight @ offset
         return [(weight.cpu().numpy().copy(order="C"), bias.cpu().numpy().copy()) for weight, bias in maps]
+
+
+def mutual(scores: Tensor) -> Tensor:
+    """Return beta in both directions, [2, B], from the scores of both ends as i and as j, [2, B, 2]."""
+    return torch.sigmoid(scores[..., 0] + scores[..., 1].flip(0))
 
 
 def scores(head: nn.Linear, hidden: Tensor) -> Tensor:

@@ -13,26 +13,8 @@ from torch import Tensor, nn
 from gssc.features import RowLinear, Rows, SparseRows, product
 from gssc.models.base import folded
 from gssc.models.dropout import drop
-from gssc.settings import setting
 
 ROWS_AT_A_TIME = 65_536
-
-
-@dataclass
-class GsscSettings:
-    """The student, the MLP that is deployed.
-
-    Args:
-        name: name of the model.
-        hidden: width of every hidden layer.
-        layers: number of hidden layers; 0 chooses by the data: one for wide rows, two for narrow ones.
-        steps: gradient steps per student; 0 chooses by the data.
-    """
-
-    name: str = "gssc"
-    hidden: int = setting(256, low=1, high=2**20)
-    layers: int = setting(0, low=0, high=1000)
-    steps: int = setting(0, low=0)
 
 
 @dataclass(frozen=True)
@@ -74,7 +56,6 @@ class Student(nn.Module):
         input_scale: factor that rows are multiplied by first.
     """
 
-    Settings = GsscSettings
     passes_messages: ClassVar[bool] = False
     learns_from_edges: ClassVar[bool] = True
 

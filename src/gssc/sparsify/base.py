@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gssc.features import Rows
-from gssc.settings import inherit_meanings, setting
 
 WEIGHT_DECAY = 5e-4  # of every learned sparsifier, as in the released program
-
-
-@dataclass
-class SparsifierSettings:
-    """The sparsifier, which decides the edges to train on.
-
-    Args:
-        name: name of the sparsifier, see ``gssc bench --list``; ``none`` keeps every edge (the ablation).
-    """
-
-    name: str = "none"
-
-    def __init_subclass__(cls) -> None:
-        inherit_meanings(cls)
-
-
-@dataclass
-class LearnedSettings(SparsifierSettings):
-    """Settings common to all learned sparsifiers.
-
-    Args:
-        objective: training objective of the sparsifier if the model does not use edges: ``ratio`` (released program:
-            mean weight of disagreeing over agreeing kept edges), ``share`` (Eq. 16), ``masked_smoothness`` (Eq. 14,
-            the counter-example that empties the graph).
-        lr: learning rate of the sparsifier.
-    """
-
-    objective: Literal["ratio", "share", "masked_smoothness"] = "ratio"
-    lr: float = setting(0.01, low=0)
 
 
 class Sparsifier(nn.Module):
     """Assigns weights to the undirected edges of one graph.
 
-    A subclass defines its settings as a dataclass and declares how it can be trained. ``loss``: its weights enter
-    message passing with gradient, and it minimises the classifier's loss. ``validation``: the same, on labels the
-    classifier is not trained on. ``homophily``: it optimises the homophily objective (Eq. 16) under a model that does
-    not use edges. Empty: it has nothing to learn.
+    A subclass declares how it can be trained; its settings are a dataclass of :mod:`gssc.sparsify.settings`. ``loss``:
+    its weights enter message passing with gradient, and it minimises the classifier's loss. ``validation``: the same,
+    on labels the classifier is not trained on. ``homophily``: it optimises the homophily objective (Eq. 16) under a
+    model that does not use edges. Empty: it has nothing to learn.
 
     Args:
         rows: feature rows of all nodes.
         edges: undirected edges, each once, [2, E].
-        config: its settings, of the class :attr:`Settings`.
+        config: its settings, of the class that the registry names.
         rng: for random choices at construction.
 
     Attributes:
@@ -65,7 +34,6 @@ class Sparsifier(nn.Module):
             proposes. They do not change after construction.
     """
 
-    Settings: ClassVar[type[SparsifierSettings]] = SparsifierSettings
     trained_by: ClassVar[tuple[str, ...]] = ()
     any_device: ClassVar[bool] = False
     reads_features: ClassVar[bool] = False

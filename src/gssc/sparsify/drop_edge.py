@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from gssc.sparsify.base import Sparsifier
-from gssc.sparsify.fixed import ShareSettings, budget
-
-
-@dataclass
-class DropEdgeSettings(ShareSettings):
-    """Settings of DropEdge.
-
-    Args:
-        name: name of the sparsifier.
-        keep: share of the edges kept.
-    """
-
-    name: str = "drop_edge"
+from gssc.sparsify.fixed import budget
 
 
 class DropEdge(Sparsifier):
@@ -30,8 +16,6 @@ class DropEdge(Sparsifier):
     `Rong et al. 2020 <https://arxiv.org/abs/1907.10903>`_. The sample holds the share ``keep`` of the undirected edges;
     both directions of an edge are kept or dropped together.
     """
-
-    Settings = DropEdgeSettings
 
     def sample(self, rng: np.random.Generator) -> Tensor:
         """Return weight one for the edges of this epoch, zero for the others."""

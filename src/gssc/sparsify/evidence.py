@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,8 @@ from torch import Tensor
 
 from gssc.features import Rows, SparseRows
 from gssc.graph import Graph
-from gssc.sparsify.base import Sparsifier, SparsifierSettings
+from gssc.sparsify.base import Sparsifier
 from gssc.trust.edges import edge_trust
-
-
-@dataclass
-class EvidenceSettings(SparsifierSettings):
-    """The sparsifier, which decides the edges to train on."""
-
-    name: str = "evidence"
 
 
 class Evidence(Sparsifier):
@@ -32,7 +24,6 @@ class Evidence(Sparsifier):
         keep: keep probability of each edge, [E], if it is known already.
     """
 
-    Settings = EvidenceSettings
     reads_features = True
 
     def __init__(

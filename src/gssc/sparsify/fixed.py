@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gssc.features import Rows
-from gssc.settings import setting
-from gssc.sparsify.base import Sparsifier, SparsifierSettings
+from gssc.sparsify.base import Sparsifier
 from gssc.sparsify.edge_sets import positions
-
-
-@dataclass
-class ShareSettings(SparsifierSettings):
-    """Settings of a sparsifier that keeps a share of the edges.
-
-    Args:
-        keep: share of the edges kept.
-    """
-
-    keep: float = setting(0.8, low=0.01, high=1)
+from gssc.sparsify.settings import ShareSettings
 
 
 class FixedSubset(Sparsifier, ABC):

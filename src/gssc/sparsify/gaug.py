@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,35 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gssc.features import Rows, SparseRows, product
-from gssc.settings import setting
-from gssc.sparsify.base import LearnedSettings, Sparsifier
+from gssc.sparsify.base import Sparsifier
 from gssc.sparsify.edge_sets import draw_non_edges
 from gssc.sparsify.relaxed import edge_dots, sample_edges
+from gssc.sparsify.settings import GAUGSettings
 
 BLOCK = 512  # nodes whose scores with all others are held in memory at once
 NAMED = 4  # most partners a node may propose, as a multiple of the mean
-
-
-@dataclass
-class GAUGSettings(LearnedSettings):
-    """Settings of GAUG-O.
-
-    Args:
-        hidden: twice the width of its encoder.
-        temperature: temperature of the relaxed sample.
-        proposals: number of proposed edges, as a share of the given ones.
-        predicted: share of the edge predictor in the mix with the observed edge, the alpha of its paper.
-        predictor_weight: weight of the edge predictor's own loss, the beta of its paper.
-        pretrain_epochs: initial steps that train it to tell edges from non-edges.
-    """
-
-    name: str = "gaug"
-    hidden: int = setting(256, low=1, high=2**20)
-    temperature: float = setting(0.5, low=1e-3)
-    proposals: float = setting(0.5, low=0)
-    predicted: float = setting(0.8, low=0, high=1)
-    predictor_weight: float = setting(1.0, low=0)
-    pretrain_epochs: int = setting(100, low=0)
 
 
 class GAUG(Sparsifier):
@@ -64,7 +41,6 @@ class GAUG(Sparsifier):
     Prediction uses the graph as given: this is what the O, for original, stands for.
     """
 
-    Settings = GAUGSettings
     trained_by = ("loss", "homophily")
     reads_features = True
 

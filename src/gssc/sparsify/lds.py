@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gssc.features import Rows
-from gssc.sparsify.base import LearnedSettings, Sparsifier
+from gssc.sparsify.base import Sparsifier
 from gssc.sparsify.edge_sets import positions
-
-
-@dataclass
-class LDSSettings(LearnedSettings):
-    """Settings of LDS: those common to all learned sparsifiers."""
-
-    name: str = "lds"
+from gssc.sparsify.settings import LDSSettings
 
 
 class LDS(Sparsifier):
@@ -37,7 +29,6 @@ class LDS(Sparsifier):
     Prediction weights an edge by theta, the mean of the samples; edges unseen in training have weight one.
     """
 
-    Settings = LDSSettings
     trained_by = ("validation", "homophily")
     reads_features = True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows
-from gssc.settings import setting
 from gssc.sparsify import relaxed
-from gssc.sparsify.base import LearnedSettings, Sparsifier
+from gssc.sparsify.base import Sparsifier
+from gssc.sparsify.settings import NeuralSparseSettings
 
 
 class _PairScores(torch.autograd.Function):
@@ -36,22 +35,6 @@ class _PairScores(torch.autograd.Function):
         return by_own, by_other, by_weight, None
 
 
-@dataclass
-class NeuralSparseSettings(LearnedSettings):
-    """Settings of NeuralSparse.
-
-    Args:
-        hidden: width of the hidden layer that scores a pair.
-        temperature: temperature of the relaxed picks.
-        neighbours: k, the number of picks per node.
-    """
-
-    name: str = "neural_sparse"
-    hidden: int = setting(256, low=1, high=2**20)
-    temperature: float = setting(0.5, low=1e-3)
-    neighbours: int = setting(5, low=1)
-
-
 class NeuralSparse(Sparsifier):
     r"""Every node picks k of its edges, with probabilities computed by a network from the features of both ends.
 
@@ -66,7 +49,6 @@ class NeuralSparse(Sparsifier):
     every node, without noise. The temperature is constant.
     """
 
-    Settings = NeuralSparseSettings
     trained_by = ("loss", "homophily")
     reads_features = True
 

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from gssc.sparsify.fixed import FixedSubset, ShareSettings
+from gssc.sparsify.fixed import FixedSubset
 
 SEED_SHARE = 0.01  # of all nodes; at least one
 TOP_SHARE = 0.1  # of a seed's neighbours; at least one
-
-
-@dataclass
-class RankDegreeSettings(ShareSettings):
-    """Settings of Rank Degree.
-
-    Args:
-        name: name of the sparsifier.
-        keep: share of the edges kept.
-    """
-
-    name: str = "rank_degree"
 
 
 class RankDegree(FixedSubset):
@@ -34,8 +21,6 @@ class RankDegree(FixedSubset):
     (one node in a hundred, at least one). The walk ends with the share ``keep`` of the edges; if the last round exceeds
     it, random edges of that round are dropped.
     """
-
-    Settings = RankDegreeSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of the edges of the walk."""

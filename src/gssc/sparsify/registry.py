@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from dataclasses import field, fields, make_dataclass
 from importlib import import_module
-from typing import Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from gssc.errors import GsscError
 from gssc.names import nearest
 from gssc.settings import meanings
-from gssc.sparsify.base import Sparsifier, SparsifierSettings
+from gssc.sparsify.settings import (
+    DropEdgeSettings,
+    EvidenceSettings,
+    GAUGSettings,
+    LDSSettings,
+    NeuralSparseSettings,
+    RankDegreeSettings,
+    SparsifierSettings,
+    SpectralRankDegreeSettings,
+    SpectralSparsifierSettings,
+    STRSparseSettings,
+)
+
+if TYPE_CHECKING:
+    from gssc.sparsify.base import Sparsifier
 
 
 class SparsifierEntry(NamedTuple):
-    """Module and class of a sparsifier, a one-line summary, and its paper."""
+    """Module and class of a sparsifier, a one-line summary, its paper, and the dataclass of its settings."""
 
     module: str
     class_name: str
     summary: str
     paper: str
+    settings: type[SparsifierSettings]
 
     def load(self) -> type[Sparsifier]:
         """Return the class of the sparsifier."""
@@ -26,53 +41,87 @@ class SparsifierEntry(NamedTuple):
 
 
 SPARSIFIERS = {
-    "none": SparsifierEntry("base", "Sparsifier", "every edge, always", "-"),
+    "none": SparsifierEntry("base", "Sparsifier", "every edge, always", "-", SparsifierSettings),
     "drop_edge": SparsifierEntry(
-        "drop_edge", "DropEdge", "random edges left out, redrawn every epoch", "Rong et al. 2020, arXiv:1907.10903"
+        "drop_edge",
+        "DropEdge",
+        "random edges left out, redrawn every epoch",
+        "Rong et al. 2020, arXiv:1907.10903",
+        DropEdgeSettings,
     ),
     "spectral": SparsifierEntry(
         "spectral",
         "SpectralSparsifier",
         "edges drawn by effective resistance, once",
         "Spielman and Srivastava 2011, arXiv:0803.0929; Sadhanala et al. 2016",
+        SpectralSparsifierSettings,
     ),
     "rank_degree": SparsifierEntry(
-        "rank_degree", "RankDegree", "edges to the neighbours of highest degree, once", "Voudigari et al. 2016"
+        "rank_degree",
+        "RankDegree",
+        "edges to the neighbours of highest degree, once",
+        "Voudigari et al. 2016",
+        RankDegreeSettings,
     ),
     "ss_rd": SparsifierEntry(
-        "ss_rd", "SpectralRankDegree", "spectral sparsifier and rank degree together, as the paper's SS/RD", "both"
+        "ss_rd",
+        "SpectralRankDegree",
+        "spectral sparsifier and rank degree together, as the paper's SS/RD",
+        "both",
+        SpectralRankDegreeSettings,
     ),
     "lds": SparsifierEntry(
-        "lds", "LDS", "one probability per edge, learned on held-out labels", "Franceschi et al. 2019, arXiv:1903.11960"
+        "lds",
+        "LDS",
+        "one probability per edge, learned on held-out labels",
+        "Franceschi et al. 2019, arXiv:1903.11960",
+        LDSSettings,
     ),
     "neural_sparse": SparsifierEntry(
-        "neural_sparse", "NeuralSparse", "a network picks k neighbours of every node", "Zheng et al. 2020, PMLR v119"
+        "neural_sparse",
+        "NeuralSparse",
+        "a network picks k neighbours of every node",
+        "Zheng et al. 2020, PMLR v119",
+        NeuralSparseSettings,
     ),
     "gaug": SparsifierEntry(
         "gaug",
         "GAUG",
         "a learned edge predictor that also proposes new edges (GAUG-O)",
         "Zhao et al. 2021, arXiv:2006.06830",
+        GAUGSettings,
     ),
     "evidence": SparsifierEntry(
-        "evidence", "Evidence", "edges kept by how unlike random pairs they are, without labels", "this package"
+        "evidence",
+        "Evidence",
+        "edges kept by how unlike random pairs they are, without labels",
+        "this package",
+        EvidenceSettings,
     ),
     "str_sparse": SparsifierEntry(
-        "str_sparse", "STRSparse", "a learned probability for every edge, from its two ends' features", "GSSC, Eq. 5-6"
+        "str_sparse",
+        "STRSparse",
+        "a learned probability for every edge, from its two ends' features",
+        "GSSC, Eq. 5-6",
+        STRSparseSettings,
     ),
 }
 
 
 def sparsifier_class(name: str) -> type[Sparsifier]:
     """Return the class registered under ``name``. Raises GsscError with the closest match if there is none."""
-    if name not in SPARSIFIERS:
-        raise GsscError(f"unknown sparsifier {name!r}; {nearest(name, SPARSIFIERS)}")
-    return SPARSIFIERS[name].load()
+    return _entry(name).load()
 
 
 def sparsifier_settings(name: str) -> type[SparsifierSettings]:
     """Return the settings dataclass of a sparsifier."""
-    return sparsifier_class(name).Settings
+    return _entry(name).settings
+
+
+def _entry(name: str) -> SparsifierEntry:
+    if name not in SPARSIFIERS:
+        raise GsscError(f"unknown sparsifier {name!r}; {nearest(name, SPARSIFIERS)}")
+    return SPARSIFIERS[name]
 
 
 def every_setting() -> Any:
@@ -97,7 +146,7 @@ def every_setting() -> Any:
     return made
 
 
-def relevant_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+def relevant_settings(name: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return those of the settings that a sparsifier has."""
     known = {option.name for option in fields(sparsifier_settings(name))}
-    return {key: value for key, value in settings.items() if key in known}
+    return {key: value for key, value in given.items() if key in known}

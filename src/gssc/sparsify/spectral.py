@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, cg
 
-from gssc.sparsify.fixed import FixedSubset, ShareSettings
+from gssc.sparsify.fixed import FixedSubset
 
 EXACT_NODES = 3000  # up to this size a dense inverse takes a few seconds
 PROJECTIONS = 48  # a relative error of about sqrt(2 / 48) = 0.2 in each resistance
 TOLERANCE = 1e-6
-
-
-@dataclass
-class SpectralSparsifierSettings(ShareSettings):
-    """Settings of the spectral sparsifier.
-
-    Args:
-        name: name of the sparsifier.
-        keep: share of the edges kept.
-    """
-
-    name: str = "spectral"
 
 
 class SpectralSparsifier(FixedSubset):
@@ -42,8 +28,6 @@ class SpectralSparsifier(FixedSubset):
     kept. The kept edges are unweighted, as is common before a classifier: a subset of the graph, not the reweighted
     graph whose Laplacian approximates L.
     """
-
-    Settings = SpectralSparsifierSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of edges drawn by resistance."""

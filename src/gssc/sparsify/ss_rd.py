@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from gssc.sparsify.fixed import FixedSubset, ShareSettings
+from gssc.sparsify.fixed import FixedSubset
 from gssc.sparsify.rank_degree import walk_by_degree
 from gssc.sparsify.spectral import draw_by_resistance
-
-
-@dataclass
-class SpectralRankDegreeSettings(ShareSettings):
-    """Settings of SS/RD.
-
-    Args:
-        name: name of the sparsifier.
-        keep: share of the edges kept.
-    """
-
-    name: str = "ss_rd"
 
 
 class SpectralRankDegree(FixedSubset):
@@ -30,8 +16,6 @@ class SpectralRankDegree(FixedSubset):
     details; this is the simplest reading. The spectral half is chosen first, so that bridges stay.
     See :class:`gssc.sparsify.spectral.SpectralSparsifier` and :class:`gssc.sparsify.rank_degree.RankDegree`.
     """
-
-    Settings = SpectralRankDegreeSettings
 
     def choose(self, edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of the edges of both halves."""

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gssc.features import RowLinear, Rows, product
-from gssc.settings import setting
-from gssc.sparsify.base import LearnedSettings, Sparsifier
+from gssc.sparsify.base import Sparsifier
 from gssc.sparsify.evidence import evidence_of
 from gssc.sparsify.relaxed import MARGIN, edge_dots, sample_edges
-
-
-@dataclass
-class STRSparseSettings(LearnedSettings):
-    """Settings of STR-Sparse (Sec. III-B of the paper).
-
-    Args:
-        hidden: width of the scoring space.
-        maps: linear maps from features to scores: 1 (text) or 2 in a row (released program).
-        score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid
-            from saturating on dense features.
-        alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A.
-        temperature: temperature tau of the relaxed sample.
-        noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel variate to
-            log M and cuts at 1/2, as written in Eq. 6.
-        pretrain_epochs: initial steps that train it to keep every edge.
-        start: ``keep_all`` (text, released program: scores alone decide), or ``evidence``: the score is a correction to
-            the log odds of the sparsifier ``evidence``; pretraining and alpha are then not used.
-    """
-
-    name: str = "str_sparse"
-    hidden: int = setting(256, low=1, high=2**20)
-    maps: Literal[1, 2] = 2
-    score: Literal["dot", "mean"] = "mean"
-    alpha: float = setting(0.1, low=0, high=1)
-    temperature: float = setting(0.5, low=1e-3)
-    noise: Literal["logistic", "gumbel"] = "logistic"
-    pretrain_epochs: int = setting(100, low=0)
-    start: Literal["keep_all", "evidence"] = "keep_all"
+from gssc.sparsify.settings import STRSparseSettings
 
 
 class STRSparse(Sparsifier):
@@ -63,7 +31,6 @@ class STRSparse(Sparsifier):
         rng: not used; the weights are initialised with torch's own generator.
     """
 
-    Settings = STRSparseSettings
     trained_by = ("loss", "homophily")
     any_device = True
     reads_features = True
