@@ -7,7 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from gssc.evaluate.executor import LocalProcesses
+from gssc.files import atomic_write
 
 
 def double(number: int) -> int:
@@ -33,6 +36,11 @@ def threads(_: int) -> str | None:
 def who(_: int) -> int:
     time.sleep(0.3)
     return os.getpid()
+
+
+def write_for_long(path: Path) -> None:
+    with atomic_write(path):
+        time.sleep(60)
 
 
 def finished(work, jobs, processes=2):
@@ -141,3 +149,18 @@ def test_jobs_are_taken_as_room_frees_up():
     next(running)
     assert len(taken) <= 2
     running.close()
+
+
+def test_a_worker_that_is_stopped_leaves_no_part_of_a_file(tmp_path: Path):
+    started = time.monotonic()
+
+    def jobs():
+        yield tmp_path / "one"
+        while not any(tmp_path.iterdir()):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(LocalProcesses(write_for_long, 2).run(jobs(), lambda job: None))
+    assert list(tmp_path.iterdir()) == []
+    assert time.monotonic() - started < 50

@@ -47,6 +47,7 @@ def test_of_several_runs_of_a_cell_the_last_counts_and_short_ones_stand_apart():
     texts = dict(result_table([*new, *old, *short]).texts(bold=("", ""), second=("", "")))
     assert texts == {"gcn": ["80.00", "30.00"]}
     assert "at most 3 epochs" in markdown(result_table(short))
+    assert "at most 1 epoch " in markdown(result_table(rows({name: [0.3]}, finished_at="2026-03", max_epochs=1)))
 
 
 def test_no_mark_where_the_difference_may_be_chance():

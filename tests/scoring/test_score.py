@@ -161,6 +161,14 @@ def test_what_is_done_is_not_done_again(model_folder, tmp_path):
     assert after[2] > times[2]
 
 
+def test_what_a_killed_process_left_half_written_is_gone_in_the_end(model_folder, tmp_path):
+    source, out = write_parquet(tmp_path / "in.parquet", rows_of(10)), tmp_path / "out"
+    score(model_folder, source, out, Here())
+    (out / ".part-000000-000000.1dc98e.parquet").write_bytes(b"half")
+    score(model_folder, source, out, Here())
+    assert [path.name for path in out.glob("*part*")] == ["part-000000-000000.parquet"]
+
+
 def test_a_bad_file_stops_no_other_and_is_scored_once_it_is_fixed(model_folder, tmp_path):
     source = tmp_path / "in"
     for name in ("a", "b", "c"):

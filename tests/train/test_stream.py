@@ -31,6 +31,7 @@ from gssc.sparsify.registry import sparsifier_settings
 from gssc.train.bilevel import BilevelTraining
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.stream import StreamedTraining
+from gssc.trust.streamed import NodeSketches
 
 GRAPH = csbm(nodes=200, classes=3, features=6, degree=6, per_class=10, signal=4.0)
 
@@ -176,18 +177,44 @@ def test_a_run_on_a_graph_on_disk_is_deployed_like_any_other(on_disk: Graph, tmp
     assert np.load(tmp_path / "run" / "edges.npz")["edge_index"].shape[1] == GRAPH.num_edges
 
 
+def opinions_of(training: StreamedLearner, nodes: np.ndarray) -> np.ndarray:
+    """The teacher's probabilities."""
+    assert training.teacher is not None
+    assert training.sketches is not None
+    return training.teacher(training.sketches.of_nodes(nodes), training.dense_rows(nodes))
+
+
 def test_the_teacher_knows_more_than_rows_tell(on_disk: Graph) -> None:
     training = StreamedLearner(on_disk, learner_settings())
     training.prepare()
     assert training.teacher is not None
-    opinions = training.teacher(GRAPH.test, training.dense_rows(GRAPH.test))
+    opinions = opinions_of(training, GRAPH.test)
     assert (opinions.argmax(axis=1) == GRAPH.labels[GRAPH.test]).mean() > 0.9
     assert "regression on" in training.choices["teacher"]
     batch = next(training.epoch_batches(sparsify=False))
     assert batch.soft is not None
-    assert batch.soft.shape == (2, len(batch), 3)
+    assert batch.soft.shape == (len(batch.rows), 3)
     without = StreamedLearner(on_disk, learner_settings(linear=False))
     assert next(without.epoch_batches(sparsify=False)).soft is None
+
+
+def test_balanced_classes_count_alike_in_the_teacher_and_in_the_loss(on_disk: Graph) -> None:
+    """One label of class 0 among those of others: balanced, it counts as much as they do."""
+    train = np.concatenate(
+        [GRAPH.train[GRAPH.labels[GRAPH.train] > 0], GRAPH.train[GRAPH.labels[GRAPH.train] == 0][:1]]
+    )
+    of_teacher, of_loss = [], []
+    for class_weight in ("none", "balanced"):
+        config = learner_settings()
+        config.train.class_weight = class_weight  # type: ignore[assignment]
+        training = StreamedLearner(on_disk.with_(train=train), config)
+        training.prepare()
+        assert training.teacher is not None
+        of_teacher.append(training.teacher.bias[0] - training.teacher.bias[1:].mean())
+        assert training.class_weight is not None
+        of_loss.append(training.class_weight[0] / training.class_weight[1])
+    assert of_teacher[1] > of_teacher[0]
+    assert of_loss[1] > 2 * of_loss[0]
 
 
 @pytest.mark.parametrize("negatives", ["in_batch", "uniform"])
@@ -197,17 +224,17 @@ def test_a_batch_has_the_rows_and_soft_labels_of_its_kept_pairs(on_disk: Graph, 
     training.prepare()
     assert training.teacher is not None
     assert training.trust is not None
-    training.trust.keep = lambda ends, rows, places: np.full(ends.shape[1], 0.5, np.float32)  # type: ignore[method-assign]
+    training.trust.keep = lambda sketches, rows, ends: np.full(ends.shape[1], 0.5, np.float32)  # type: ignore[method-assign]
     batch = next(training.epoch_batches(sparsify=True))
     assert 2 <= len(batch) < training.settings.train.batch_size
     assert isinstance(batch.rows, torch.Tensor)
     roles = [batch.source, batch.target, *([] if batch.negative is None else [batch.negative])]
     assert torch.equal(torch.cat(roles).unique(), torch.arange(len(batch.rows)))  # none is of a dropped pair
     assert batch.soft is not None
-    for place, nodes, soft in zip((batch.source, batch.target), batch.ends, batch.soft, strict=True):
+    for place, nodes in zip((batch.source, batch.target), batch.ends, strict=True):
         rows = training.dense_rows(nodes)
         np.testing.assert_array_equal(batch.rows[place].numpy(), rows)
-        np.testing.assert_allclose(soft.numpy(), training.teacher(nodes, rows), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(batch.soft[place].numpy(), opinions_of(training, nodes), rtol=1e-5, atol=1e-7)
 
 
 def test_after_the_pairs_single_rows_are_taught(on_disk: Graph) -> None:
@@ -219,7 +246,7 @@ def test_after_the_pairs_single_rows_are_taught(on_disk: Graph) -> None:
     assert losses[-1] < losses[0]
     assert training.teacher is not None
     nodes = np.arange(on_disk.num_nodes)
-    opinions = training.teacher(nodes, training.dense_rows(nodes))
+    opinions = opinions_of(training, nodes)
     assert (training.predict(nodes).numpy().argmax(axis=1) == opinions.argmax(axis=1)).mean() > 0.8
     without = StreamedLearner(on_disk, learner_settings(linear=False, pair_epochs=2))
     assert {record.phase for record in without.epochs()} == {"pairs"}
@@ -229,10 +256,10 @@ def test_after_the_pairs_single_rows_are_taught(on_disk: Graph) -> None:
 def test_unseen_rows_are_not_taught(on_disk: Graph, setting: str) -> None:
     training = StreamedLearner(on_disk.with_(setting=setting), learner_settings())
     training.prepare()
+    assert training.sketches is not None
     asked: list[np.ndarray] = []
-    teacher = training.teacher
-    assert teacher is not None
-    training.teacher = lambda nodes, rows: (asked.append(nodes), teacher(nodes, rows))[1]  # type: ignore[func-returns-value]
+    of_nodes = training.sketches.of_nodes
+    training.sketches.of_nodes = lambda nodes: (asked.append(nodes), of_nodes(nodes))[1]  # type: ignore[func-returns-value,method-assign]
     assert len(list(training.taught_rows())) == 3
     assert not np.isin(np.concatenate(asked), on_disk.test).any()
 
@@ -305,13 +332,25 @@ def test_a_loss_that_is_not_finite_names_epoch_batch_and_checkpoint(on_disk: Gra
     right, asked = training.teacher, []
     assert right is not None
 
-    def teacher(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        asked.append(len(nodes))
-        return right(nodes, rows) * (np.nan if len(asked) == 3 + 2 * 3 + 2 else 1)  # pairs, two epochs, second batch
+    def teacher(sketches: NodeSketches, rows: np.ndarray) -> np.ndarray:
+        asked.append(len(rows))
+        return right(sketches, rows) * (np.nan if len(asked) == 3 + 2 * 3 + 2 else 1)  # pairs, two epochs, second batch
 
     training.teacher = teacher
     with pytest.raises(GsscError, match=r"diverged in epoch 3, batch 1: .*last good checkpoint is .*before epoch \d"):
         run.train()
+
+
+def test_a_graph_that_is_written_to_while_it_is_trained_on_ends_the_run(tmp_path: Path) -> None:
+    build_graph(InMemoryStream(GRAPH), tmp_path / "g.graph")
+    training = StreamedLearner(Graph.load(tmp_path / "g.graph"), learner_settings())
+    epochs = training.epochs()
+    next(epochs)
+    features = np.load(tmp_path / "g.graph" / "features.npy", mmap_mode="r+")
+    features[:] = -features
+    features.flush()
+    with pytest.raises(GsscError, match=r"features\.npy was changed while it was trained on"):
+        next(epochs)
 
 
 @pytest.mark.parametrize(("name", "value"), [("epoch", "x"), ("epoch", -1), ("position_numbers", ["a", 0, 0])])

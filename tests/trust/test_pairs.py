@@ -54,6 +54,26 @@ def test_sparse_features_and_small_blocks_change_nothing(monkeypatch) -> None:
             np.testing.assert_allclose(found[name], values, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.parametrize("hub", [0, 1, 3])
+def test_common_neighbours_are_the_same_looked_up_and_read(monkeypatch, hub: int) -> None:
+    rng = np.random.default_rng(0)
+    graph = Graph(np.ones((60, 1)), np.concatenate([rng.integers(0, 60, (2, 200)), [[0] * 59, range(1, 60)]], axis=1))
+    pairs = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
+    evidence = PairEvidence(graph, *[np.ones((60, 1), dtype=np.float32)] * 3)
+    wanted = evidence.measure(pairs, are_edges=True)["common_neighbours"]
+    monkeypatch.setattr(pairs_module, "HUB", hub)
+    assert evidence._with_hub(pairs).any()
+    np.testing.assert_array_equal(evidence.measure(pairs, are_edges=True)["common_neighbours"], wanted)
+
+
+def test_the_neighbours_of_a_hub_are_not_read_for_each_of_its_edges() -> None:
+    """Read so, the 20,000 edges of a star would have 400 million neighbours: a hundred blocks."""
+    star = Graph(np.ones((20_001, 1)), [np.zeros(20_000, dtype=int), np.arange(1, 20_001)])
+    evidence = PairEvidence(star, *[np.ones((20_001, 1), dtype=np.float32)] * 3)
+    assert len(list(evidence._blocks(star.edges))) == 1
+    assert not evidence.measure(star.edges, are_edges=True)["common_neighbours"].any()
+
+
 def test_agreement_about_tasks_is_their_mean() -> None:
     found = evidence_of(labels=np.zeros((4, 2))).measure(EDGES[:, :1], are_edges=True)
     # Ends (1, 0) and (0.5, 0.5): each task is the same with chance one half.

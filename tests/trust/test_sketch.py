@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from gssc.trust import sketch as sketch_module
@@ -36,3 +37,12 @@ def test_unit_rows_leaves_rows_of_zeros_alone() -> None:
     rows = np.array([[0.0, 0.0], [0.0, -5.0]], dtype=np.float32)
     np.testing.assert_array_equal(unit_rows(rows), [[0, 0], [0, -1]])
     np.testing.assert_array_equal(unit_rows(sp.csr_matrix(rows)).toarray(), [[0, 0], [0, -1]])
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_matrix])
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_rows_of_any_size_are_scaled_to_length_one(kind, size: float) -> None:
+    found = unit_rows(kind(np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32) * np.float32(size)))
+    found = found.toarray() if sp.issparse(found) else found
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0.0, 0.0]], rtol=1e-6)
+    assert np.isfinite(unit_rows(np.full((1, 2), 1e-45, dtype=np.float32))).all()

@@ -24,7 +24,7 @@ def test_sketches_are_means_over_neighbours() -> None:
     assert np.array_equal(sketches.degree, adjacency.sum(axis=1) - 1)
     assert np.allclose(sketches.around, walk @ own, atol=2e-3)
     assert np.allclose(sketches.beyond, walk @ walk @ own, atol=3e-3)
-    assert sketches.rows(np.array([3, 5])).shape == (2, 12)
+    assert [part.shape for part in sketches.of_nodes(np.array([3, 5])).parts()] == [(2, 4)] * 3
 
 
 def test_hidden_nodes_leave_no_trace() -> None:
@@ -53,8 +53,8 @@ def test_an_edge_is_judged_without_itself() -> None:
     pair = np.array([[0], [1]])
     products = joined.own[0].astype(float) @ joined.own[1].astype(float)
     lengths = np.linalg.norm(joined.own[0].astype(float)) * np.linalg.norm(joined.own[1].astype(float))
-    assert np.allclose(joined.around_cosine(pair, are_edges=True), products / lengths, atol=5e-3)
-    assert alone.around_cosine(pair, are_edges=False).shape == (1,)
+    assert np.allclose(joined.of_nodes(np.arange(3)).around_cosine(pair, are_edges=True), products / lengths, atol=5e-3)
+    assert alone.of_nodes(np.arange(3)).around_cosine(pair, are_edges=False).shape == (1,)
 
 
 def test_wrong_edges_are_trusted_less() -> None:
@@ -65,7 +65,8 @@ def test_wrong_edges_are_trusted_less() -> None:
     alike = noisy.labels[noisy.edges[0]] == noisy.labels[noisy.edges[1]]
     assert keep[alike].mean() > keep[~alike].mean() + 0.3
     some = noisy.edges[:, :20]
-    assert np.allclose(trust.keep(some, np.asarray(noisy.features), some), keep[:20])
+    everyone = sketches.of_nodes(np.arange(noisy.num_nodes))
+    assert np.allclose(trust.keep(everyone, np.asarray(noisy.features), some), keep[:20])
     assert 0 < trust.noise_share < 1
 
 
@@ -87,3 +88,15 @@ def test_constant_features_tell_nothing() -> None:
     trust = StreamedTrust.fitted(Sketches.of(features, edges), edges, lambda nodes: features[nodes])
     keep = trust.keep_of(edges, lambda nodes: features[nodes])
     assert np.isfinite(keep).all()
+
+
+def test_a_batch_of_nodes_has_the_sketches_of_all() -> None:
+    sketches, nodes = Sketches.of(GRAPH.features, GRAPH.edges, width=4), np.array([3, 5, 11])
+    found = sketches.of_nodes(nodes)
+    for part, whole in ((found.own, sketches.own), (found.around, sketches.around), (found.beyond, sketches.beyond)):
+        assert part.dtype == np.float32
+        assert np.array_equal(part, whole[nodes].astype(np.float32))
+    assert np.array_equal(found.degree, sketches.degree[nodes])
+    ends = np.array([[0, 1], [2, 2]])
+    whole = sketches.of_nodes(np.arange(GRAPH.num_nodes)).around_cosine(nodes[ends], are_edges=False)
+    assert np.allclose(found.around_cosine(ends, are_edges=False), whole)

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from gssc.errors import GsscError
+from gssc.signals import ending_signals_raised
 
 
 @dataclass
@@ -151,9 +152,10 @@ def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
     """Run a worker: take a job, do it, send its result or its error, until the other end closes."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
-        while True:
-            job = connection.recv()
-            connection.send(attempt(work, job))
+        with ending_signals_raised():  # stop() sends one: files in progress are removed
+            while True:
+                job = connection.recv()
+                connection.send(attempt(work, job))
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return
 

@@ -137,7 +137,7 @@ def column_name(row: dict[str, Any]) -> str:
         if row[f"{about}_noise"] != "none":
             parts.append(f"{about} {row[f'{about}_noise']}")
     if row["max_epochs"]:
-        parts.append(f"at most {row['max_epochs']} epochs")
+        parts.append(f"at most {counted(row['max_epochs'], 'epoch')}")
     return ", ".join(parts)
 
 

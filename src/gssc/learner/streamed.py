@@ -28,17 +28,17 @@ from gssc.calibration import PRIOR_ROWS, fit_temperature
 from gssc.data.disk import release_pages
 from gssc.data.scaling import usual_normalization
 from gssc.errors import GsscError
-from gssc.extras import require
 from gssc.features import Rows
 from gssc.graph import Graph
-from gssc.learner.jury import Jury
-from gssc.learner.linear import PENALTIES, quiet
+from gssc.learner.jury import Jury, balanced_weights
+from gssc.learner.linear import PENALTIES, logistic_map
 from gssc.learner.settings import Config
 from gssc.train.edge_stream import prefetched
 from gssc.train.optimize import falling
 from gssc.train.selection import BestEpoch
 from gssc.train.stream import NO_EDGES, StreamedStep, StreamedTraining
 from gssc.trust.sketch import unit_rows
+from gssc.trust.streamed import NodeSketches
 
 MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
 MOST_NUMBERS = 1 << 22  # of the feature rows of these, so that wide rows do not take much memory
@@ -48,7 +48,8 @@ ROWS = 1024  # of a batch of rows
 DROPOUT = 0.1  # a student has to follow its teacher closely
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
-Inputs = Callable[[np.ndarray, np.ndarray], np.ndarray]  # node numbers [n] and feature rows [n, d] to inputs [n, k]
+# Sketches and feature rows [n, d] of nodes to the inputs of a teacher, in parts of [n, k] columns.
+Inputs = Callable[[NodeSketches, np.ndarray], list[np.ndarray]]
 
 
 @dataclass
@@ -57,7 +58,7 @@ class LinearTeacher:
 
     Args:
         name: kind of inputs and penalty.
-        inputs: gives the inputs of nodes, from their numbers and scaled feature rows.
+        inputs: gives the inputs of nodes, from their sketches and scaled feature rows.
         weight: [k, C].
         bias: [C].
         temperature: what logits are divided by.
@@ -69,13 +70,15 @@ class LinearTeacher:
     bias: np.ndarray
     temperature: float = 1.0
 
-    def logits(self, inputs: np.ndarray) -> np.ndarray:
+    def logits(self, parts: list[np.ndarray]) -> np.ndarray:
         """Logits of inputs, [n, C]."""
-        return (inputs @ self.weight + self.bias) / self.temperature
+        stops = np.cumsum([part.shape[1] for part in parts])[:-1]
+        products = [part @ weight for part, weight in zip(parts, np.split(self.weight, stops), strict=True)]
+        return (sum(products) + self.bias) / self.temperature
 
-    def __call__(self, nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Class probabilities of nodes with these scaled feature rows, [n, C]."""
-        logits = torch.from_numpy(self.logits(self.inputs(nodes, rows)))
+    def __call__(self, sketches: NodeSketches, rows: np.ndarray) -> np.ndarray:
+        """Class probabilities of nodes with these sketches and scaled feature rows, [n, C]."""
+        logits = torch.from_numpy(self.logits(self.inputs(sketches, rows)))
         return logits.T.contiguous().softmax(0).T.float().numpy()  # fast for few classes
 
 
@@ -90,7 +93,6 @@ class StreamedLearner(StreamedTraining):
         choices: what was decided, and why.
     """
 
-    config_class = Config
     config: Config
 
     def __init__(self, graph: Graph, config: Config):
@@ -116,8 +118,17 @@ class StreamedLearner(StreamedTraining):
         if self.sketches is not None:
             return
         super().prepare()
+        if (balanced := self.balanced_classes()) is not None:
+            weight = torch.from_numpy(balanced).float()
+            self.class_weight = weight if self.class_weight is None else self.class_weight * weight
         if self.config.teachers.linear:
             self.teacher = self.best_teacher()
+
+    def balanced_classes(self) -> np.ndarray | None:
+        """Weights under which every class counts alike, [C], if the settings ask for them."""
+        if self.config.train.class_weight != "balanced":
+            return None
+        return balanced_weights(self.graph.labels[self.graph.train], self.graph.num_classes)
 
     def epochs_ahead(self) -> dict[str, int]:
         """Return the number of epochs of pairs and of rows still to come, for progress."""
@@ -136,6 +147,7 @@ class StreamedLearner(StreamedTraining):
     def taught_rows(self) -> Iterator[tuple[Rows, Tensor]]:
         """Rows drawn at random, in the order of the file, and the teacher's opinion of them, one epoch's batches."""
         assert self.teacher is not None
+        assert self.sketches is not None
         for number in range(self.settings.train.max_batches):
             rng = np.random.default_rng([self.settings.train.seed, 16, self.epoch, number])
             nodes = np.unique(rng.integers(0, self.graph.num_nodes, ROWS))
@@ -144,7 +156,7 @@ class StreamedLearner(StreamedTraining):
                 nodes = nodes[self.processes.share(len(nodes))]
                 rows = self.table.rows(nodes)
                 assert isinstance(rows, Tensor)
-                yield rows, torch.from_numpy(self.teacher(nodes, rows.cpu().numpy()))
+                yield rows, torch.from_numpy(self.teacher(self.sketches.of_nodes(nodes), rows.cpu().numpy()))
 
     def best_teacher(self) -> LinearTeacher:
         """The regression that held-out labels favour."""
@@ -154,54 +166,43 @@ class StreamedLearner(StreamedTraining):
             part if len(part) <= most else np.sort(rng.choice(part, most, replace=False))
             for part in (graph.train, graph.val)
         )
-        nodes = np.concatenate([train, val])
-        jury = Jury(
-            graph.labels[nodes], np.arange(len(train)), np.arange(len(train), len(nodes)), graph.num_classes, rng=rng
-        )
+        balanced = self.balanced_classes()
+        val = val if balanced is None else val[balanced[graph.labels[val]] > 0]
+        nodes, count = np.concatenate([train, val]), len(train)
+        places = np.arange(count), np.arange(count, len(nodes))
+        jury = Jury(graph.labels[nodes], *places, graph.num_classes, balanced, rng=rng)
         found: list[tuple[tuple[float, float], LinearTeacher]] = []
-        rows = self.dense_rows(nodes)
-        for name, inputs in self.kinds_of_inputs().items():
-            of_nodes = inputs(nodes, rows)
+        assert self.sketches is not None
+        rows, sketches = self.dense_rows(nodes), self.sketches.of_nodes(nodes)
+        for name, inputs in KINDS_OF_INPUTS.items():
+            parts = inputs(sketches, rows)
+            of_nodes = np.hstack(parts)
             for penalty in PENALTIES:
-                views = [fitted(of_nodes[view], jury.labels[view], graph.num_classes, penalty) for view in jury.views]
+                views = [
+                    fitted(of_nodes[view], jury.labels[view], graph.num_classes, penalty, jury.label_weight(view))
+                    for view in jury.views
+                ]
                 teachers = [LinearTeacher(f"{name}, C={penalty:g}", inputs, *view) for view in views]
-                logits = tuple(teacher.logits(of_nodes) for teacher in teachers)
+                logits = tuple(teacher.logits(parts) for teacher in teachers)
                 if len(jury.truth):
-                    teachers[-1].temperature = fit_temperature(jury.judged(logits), jury.truth, PRIOR_ROWS)
+                    teachers[-1].temperature = fit_temperature(jury.judged(logits), jury.truth, PRIOR_ROWS, jury.weight)
                 opinions = tuple(softmax(part / teachers[-1].temperature, axis=1) for part in logits)
                 found.append((jury.merit(opinions), teachers[-1]))
         merit, teacher = max(found, key=lambda entry: entry[0])
         self.choices["teacher"] = f"regression on {teacher.name}, held-out merit {merit[0]:.3f}"
         return teacher
 
-    def kinds_of_inputs(self) -> dict[str, Inputs]:
-        """What teachers may look at, by name."""
-        sketches = self.sketches
-        assert sketches is not None
 
-        def of_rows(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            return np.asarray(unit_rows(rows))
-
-        def of_sketches(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            return sketches.rows(nodes)
-
-        def beside(nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            return np.hstack([unit_rows(rows), sketches.rows(nodes)])
-
-        return {"rows": of_rows, "sketches": of_sketches, "rows beside sketches": beside}
+KINDS_OF_INPUTS: dict[str, Inputs] = {  # what teachers may look at, by name
+    "rows": lambda sketches, rows: [unit_rows(rows)],
+    "sketches": lambda sketches, rows: sketches.parts(),
+    "rows beside sketches": lambda sketches, rows: [unit_rows(rows), *sketches.parts()],
+}
 
 
-def fitted(inputs: np.ndarray, labels: np.ndarray, classes: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+def fitted(
+    inputs: np.ndarray, labels: np.ndarray, classes: int, penalty: float, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Weights [k, C] and bias [C] of a logistic regression; classes without a label get a very low bias."""
-    weight, bias = np.zeros((inputs.shape[1], classes), dtype=np.float32), np.full(classes, UNSEEN_CLASS, np.float32)
-    present = np.unique(labels)
-    bias[present] = 0
-    if len(present) > 1:
-        model = require("sklearn.linear_model", extra="data").LogisticRegression(C=penalty, max_iter=100, tol=1e-3)
-        with quiet():
-            model.fit(inputs, labels)
-        if len(present) == 2:
-            weight[:, present[1]], bias[present[1]] = model.coef_[0], model.intercept_[0]
-        else:
-            weight[:, present], bias[present] = model.coef_.T, model.intercept_
-    return weight, bias
+    found, bias = logistic_map(inputs, labels, classes, penalty, weight)
+    return found, np.maximum(bias, UNSEEN_CLASS)

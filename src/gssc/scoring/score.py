@@ -83,6 +83,8 @@ def score(
             for number, note in enumerate(parts_of(job))
         ]
         rows = sum(part["rows"] for part in parts)
+        for left in out.glob(f".{PARTS}"):  # by a killed process, half written
+            left.unlink()
         write_json(out / MANIFEST, {**about, "complete": True, "rows": rows, "parts": parts})
     finally:
         if lock is not None:

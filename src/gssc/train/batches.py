@@ -24,16 +24,18 @@ class EdgeBatch:
     """One batch of B training pairs.
 
     Attributes:
-        rows: feature rows of the nodes of this batch, each node once, [U, d].
+        nodes: the nodes of this batch, each once, in rising order, [U].
+        rows: their feature rows, [U, d].
         source, target: positions of both ends in ``rows``, [B].
         negative: positions of one random node per pair, [B]; None if none are drawn. As in the released program, there
             is no check that it is not a neighbour: in a sparse graph it rarely is.
         negatives_in_batch: whether the endpoints of other pairs of the batch are used as negatives.
         labels: training labels of both ends, -1 or NaN where unknown, [2, B] or [2, B, T].
         index: positions of these pairs among those given to :class:`EdgeBatches`, [B].
-        soft: soft labels of both ends by a teacher, [2, B, C]; None without a teacher.
+        soft: a teacher's probabilities for every row, [U, C]; None without a teacher.
     """
 
+    nodes: np.ndarray
     rows: Rows
     source: Tensor
     target: Tensor
@@ -99,6 +101,7 @@ class EdgeBatches:
         nodes, positions = np.unique(np.concatenate([ends.ravel(), negative]), return_inverse=True)
         parts = torch.from_numpy(positions).to(self.device).split([len(index), len(index), len(negative)])
         return EdgeBatch(
+            nodes=nodes,
             rows=self.table.rows(nodes),
             source=parts[0],
             target=parts[1],

@@ -23,7 +23,7 @@ from gssc.config import ContrastConfig
 from gssc.errors import GsscError
 from gssc.features import FeatureTable, Rows
 from gssc.graph import Graph
-from gssc.models.str_contrast import PairLogits
+from gssc.models.str_contrast import PairLogits, RowLogits
 from gssc.sparsify.base import WEIGHT_DECAY, Sparsifier
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train import losses
@@ -162,7 +162,7 @@ class BilevelTraining(PairTraining):
         pairs = self.pairs[:, kept]
         pair_losses = torch.zeros(self.pairs.shape[1], device=self.device)
 
-        def remember(batch: EdgeBatch, out: PairLogits, smoothness: Tensor) -> None:
+        def remember(batch: EdgeBatch, out: PairLogits | RowLogits, smoothness: Tensor) -> None:
             pair_losses[kept[batch.index]] = smoothness
 
         means = self.descend_on(self.batches.epoch(pairs, self.rng), self._weight_of_classes(pairs), remember)

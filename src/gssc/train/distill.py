@@ -32,7 +32,6 @@ class DistillTraining(Training):
         config: settings of the student, of the sparsifier, and the seed of both.
     """
 
-    config_class = DistillConfig
     config: DistillConfig
 
     def __init__(self, graph: Graph, config: DistillConfig):

@@ -63,19 +63,6 @@ def classification(
     return 2 * (task.loss(endpoint_logits, labels, class_weight) + task.loss(mixed_logits, labels, class_weight))
 
 
-def taught(task: Task, endpoint_logits: Tensor, mixed_logits: Tensor, soft: Tensor) -> Tensor:
-    """Return Eq. 12 with a teacher's soft labels instead of known ones, for both ends of every pair.
-
-    Args:
-        task: the prediction task.
-        endpoint_logits: y of both ends, [2, B, C].
-        mixed_logits: z of the neighbour side of each end, [2, B, C].
-        soft: probabilities of both ends, [2, B, C].
-    """
-    # Classes before pairs, as above.
-    return task.soft_loss(endpoint_logits.mT, soft.mT) + task.soft_loss(mixed_logits.mT, soft.mT)
-
-
 def endpoint_class_weights(labels: Tensor, sources: Tensor, targets: Tensor, num_classes: int) -> Tensor:
     """Return the weight of each class, its labelled nodes over its labelled edge endpoints, scaled to a mean of one.
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from gssc.errors import GsscError
+from gssc.signals import ENDING
 
 # Parameter numbers of mallopt in glibc.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -71,15 +72,14 @@ def _c_library() -> Any | None:
 
 
 class Interruption:
-    """Postpones the first Ctrl+C or SIGTERM, so that the current epoch can be finished and saved.
+    """Postpones the first Ctrl+C, SIGTERM or SIGHUP, so that the current epoch can be finished and saved.
 
-    A second signal takes effect at once. Only the main thread can handle signals; in others nothing is postponed.
+    A second signal takes effect at once. SIGHUP that is ignored, as under ``nohup``, stays so. Only the main thread can
+    handle signals; in others nothing is postponed.
 
     Args:
         on_request: called when the first signal arrives.
     """
-
-    SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self, on_request: Callable[[], None] | None = None):
         self.on_request, self.requested = on_request, False
@@ -87,7 +87,8 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._request) for number in self.SIGNALS}
+            numbers = [signal.SIGINT, *(each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN)]
+            self._before = {number: signal.signal(number, self._request) for number in numbers}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -35,7 +35,6 @@ class SpreadTraining(Training):
         config: all settings. ``config.model.alpha``, unless 0, is used without selection.
     """
 
-    config_class = RivalConfig
     config: RivalConfig
     counters = (*Training.counters, "alpha")
 

@@ -30,10 +30,10 @@ import torch
 from torch import Tensor
 
 from gssc.config import ContrastConfig, RunConfig
-from gssc.data.disk import release_pages
+from gssc.data.disk import file_states, release_pages
 from gssc.errors import GsscError
 from gssc.graph import Graph
-from gssc.models.str_contrast import PairLogits
+from gssc.models.str_contrast import PairLogits, RowLogits
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch
 from gssc.train.checkpoint import State
@@ -42,7 +42,7 @@ from gssc.train.process import computing
 from gssc.train.selection import BestEpoch, Epoch
 from gssc.train.theta import CENTER_NODES, PairTraining
 from gssc.train.training import Judge, Outcome, Step, Training
-from gssc.trust.streamed import Sketches, StreamedTrust
+from gssc.trust.streamed import NodeSketches, Sketches, StreamedTrust
 
 SPARSIFIERS = ("none", "evidence")  # that can be computed for a batch of edges
 JUDGED = 10_000  # most validation nodes that an epoch is scored on
@@ -56,7 +56,7 @@ NUMBERS_AHEAD = 1 << 22  # of feature rows in batches that are prepared ahead, u
 
 NO_EDGES = np.empty(0, dtype=np.int64)  # of a step: which are kept is not stored
 
-Teacher = Callable[[np.ndarray, np.ndarray], np.ndarray]  # node numbers [n] and rows [n, d] to probabilities [n, C]
+Teacher = Callable[[NodeSketches, np.ndarray], np.ndarray]  # sketches and rows [n, d] of nodes to probabilities [n, C]
 
 
 @dataclass
@@ -126,8 +126,8 @@ class StreamedTraining(PairTraining):
 
     Attributes:
         sketches, trust: of nodes and edges, computed when training starts and again when it is resumed.
-        teacher: returns probabilities for nodes from their numbers and scaled feature rows; both ends of every pair are
-            then trained towards them too.
+        teacher: returns probabilities for nodes from their sketches and scaled feature rows; both ends of every pair
+            are then trained towards them too.
         position: position of the next batch.
     """
 
@@ -154,6 +154,7 @@ class StreamedTraining(PairTraining):
         self._choose_device()
         self.phase = "sketch"
         self.position = Position()
+        self.files = file_states(graph.features, graph.edges)
         self.sketches: Sketches | None = None
         self.trust: StreamedTrust | None = None
         self.teacher: Teacher | None = None
@@ -205,7 +206,16 @@ class StreamedTraining(PairTraining):
         self.phase = "pairs"
         last = self.settings.train.warmup_epochs + self.settings.train.epochs
         while self.epoch < last and not self.best.patience_is_over():
-            yield self.train_epoch()
+            step = self.train_epoch()
+            self._check_files()
+            yield step
+
+    def _check_files(self) -> None:
+        """Raise GsscError if a file of the graph was written to since training began: its digest holds no longer."""
+        now = file_states(self.graph.features, self.graph.edges)
+        for path, before in self.files.items():
+            if path in now and now[path] != before:
+                raise GsscError(f"{path} was changed while it was trained on; restore it or build the graph again")
 
     def epochs_ahead(self) -> dict[str, int]:
         """Return the number of epochs still to come by phase, for progress."""
@@ -228,9 +238,9 @@ class StreamedTraining(PairTraining):
         """Train on the next batches, take a step on class centres, and predict the nodes to score."""
         counted = np.zeros(5)  # pairs, pairs with two known labels, of these alike; predicted alike; steps
 
-        def count(batch: StreamedBatch, out: PairLogits, smoothness: Tensor) -> None:
+        def count(batch: StreamedBatch, out: PairLogits | RowLogits, smoothness: Tensor) -> None:
             self.position = batch.next
-            counted[:4] += (len(batch), *self._agreement(batch), self._predicted_agreement(out))
+            counted[:4] += (len(batch), *self._agreement(batch), self._predicted_agreement(out, len(batch)))
 
         sparsify = self.epoch >= self.settings.train.warmup_epochs
         means = self.descend_on(self.epoch_batches(sparsify), self.class_weight, count)
@@ -259,23 +269,23 @@ class StreamedTraining(PairTraining):
         batch = self.batches.batch(drawn.pairs, drawn.index, drawn.rng)
         ends = drawn.pairs[:, batch.index]
         found = StreamedBatch(**_fields(batch), ends=ends, next=drawn.next)
-        if sparsify and self.trust is not None:
-            rows = batch.rows
-            assert isinstance(rows, Tensor)
+        sparsify = sparsify and self.trust is not None
+        if not sparsify and self.teacher is None:
+            return found
+        assert self.sketches is not None
+        assert isinstance(batch.rows, Tensor)
+        sketches, rows = self.sketches.of_nodes(batch.nodes), batch.rows.cpu().numpy()
+        if self.teacher is not None:
+            found.soft = torch.from_numpy(self.teacher(sketches, rows)).to(self.device)
+        if sparsify:
+            assert self.trust is not None
             places = torch.stack([batch.source, batch.target]).cpu().numpy()
             draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
-            kept = np.flatnonzero(draws < self.trust.keep(ends, rows.cpu().numpy(), places))
+            kept = np.flatnonzero(draws < self.trust.keep(sketches, rows, places))
             if len(kept) < 2 and self.processes.count == 1:
                 return None
             kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
-            found = _some_pairs(found, kept)
-        if self.teacher is not None:
-            rows, place = found.rows, torch.stack([found.source, found.target])
-            assert isinstance(rows, Tensor)
-            nodes = np.zeros(len(rows), dtype=np.int64)  # a row that is no end of a pair is not looked at
-            nodes[place.cpu().numpy()] = found.ends
-            of_rows = torch.from_numpy(self.teacher(nodes, rows.cpu().numpy())).to(self.device).T
-            found.soft = of_rows.index_select(1, place.flatten()).view(-1, *place.shape).permute(1, 2, 0)
+            return _some_pairs(found, kept)
         return found
 
     def sampled_edges(self, seed: int) -> np.ndarray:
@@ -300,12 +310,12 @@ class StreamedTraining(PairTraining):
         known = (first >= 0) & (second >= 0)
         return int(known.sum()), int((known & (first == second)).sum())
 
-    def _predicted_agreement(self, out: PairLogits) -> float:
+    def _predicted_agreement(self, out: PairLogits | RowLogits, pairs: int) -> float:
         """Return the number of pairs whose ends are predicted alike, estimated from some; for the record only."""
-        logits = out.endpoints.detach()[:, :COUNTED].flatten(0, 1).cpu()
+        logits = out.some_ends(COUNTED).detach().flatten(0, 1).cpu()
         count = len(logits) // 2
         alike = self.task.agreement(logits.contiguous(), torch.arange(count), torch.arange(count, 2 * count))
-        return float(alike.mean()) * out.endpoints.shape[1]
+        return float(alike.mean()) * pairs
 
     # Prediction, state and result -------------------------------------------------------------------------------
 
@@ -381,15 +391,17 @@ def _some_pairs(batch: StreamedBatch, kept: np.ndarray) -> StreamedBatch:
     old = torch.stack(roles)[:, chosen]
     used = torch.zeros(len(batch.rows), dtype=torch.bool, device=old.device)
     used[old] = True
-    places = (used.cumsum(0) - 1)[old]
+    places, rows = (used.cumsum(0) - 1)[old], used.nonzero().flatten()
     return StreamedBatch(
-        rows=batch.rows[used],
+        nodes=batch.nodes[rows.cpu().numpy()],
+        rows=batch.rows.index_select(0, rows),
         source=places[0],
         target=places[1],
         negative=None if batch.negative is None else places[2],
         negatives_in_batch=batch.negatives_in_batch,
         labels=batch.labels[:, chosen],
         index=batch.index[kept],
+        soft=None if batch.soft is None else batch.soft.index_select(0, rows),
         ends=batch.ends[:, kept],
         next=batch.next,
     )

@@ -36,7 +36,6 @@ class SupervisedTraining(Training):
         config: all settings; ``config.model.name`` is the model, see :mod:`gssc.models.registry`.
     """
 
-    config_class = RivalConfig
     config: RivalConfig
 
     def __init__(self, graph: Graph, config: RivalConfig):
@@ -52,6 +51,9 @@ class SupervisedTraining(Training):
     def _build(self, kind: type[NodeModel]) -> None:
         graph, config, seen = self.graph, self.config, self.seen
         table = FeatureTable(seen.features, config.train.normalize)
+        if config.train.normalize == "auto" and table.scaling.normalize == "row":
+            # Rows divided by their sums are so short that decay outweighs their gradient if there are many classes.
+            table = FeatureTable(seen.features, table.scaling.lengthened(table.features))
         self.rows, self.scaling = table.all(), table.scaling
         self.edges = torch.from_numpy(seen.edges)
         self.labels, self.train = torch.from_numpy(seen.labels), torch.from_numpy(seen.train)

@@ -6,26 +6,38 @@ Which pairs it is trained on is decided by a subclass: :mod:`gssc.train.bilevel`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gssc.config import ContrastConfig, RunConfig
+from gssc.config import ContrastConfig
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.features import FeatureTable, Rows
 from gssc.graph import Graph
-from gssc.models.str_contrast import PairLogits, STRContrast
+from gssc.models.str_contrast import PairLogits, RowLogits, STRContrast
 from gssc.train import losses
 from gssc.train.batches import EdgeBatch, EdgeBatches
 from gssc.train.distributed import SharedModel, processes
 from gssc.train.optimize import AveragedModel, adam, descend
 from gssc.train.process import is_mixed, usable_device
+from gssc.train.row_losses import row_losses, weighted_targets
 from gssc.train.training import Diverged, Training, deployed_mlp, training_labels
 
 CENTER_NODES = 4096  # most nodes used in the step on class centres, to limit its cost
+
+
+@dataclass
+class PairLosses:
+    """Losses of a batch: what is minimised, its two parts, and l_ij of every pair, [B], without gradient."""
+
+    total: Tensor
+    smoothness: Tensor
+    classification: Tensor
+    of_pairs: Tensor
 
 
 class PairTraining(Training):
@@ -42,7 +54,6 @@ class PairTraining(Training):
         center_nodes: most nodes used in the step on class centres.
     """
 
-    config_class: ClassVar[type[RunConfig]] = ContrastConfig
     several_processes = True
     settings: ContrastConfig
     class_weight: Tensor | None = None
@@ -85,7 +96,7 @@ class PairTraining(Training):
         self,
         batches: Iterable[EdgeBatch],
         class_weight: Tensor | None,
-        after: Callable[[Any, PairLogits, Tensor], None] = lambda batch, out, smoothness: None,
+        after: Callable[[Any, PairLogits | RowLogits, Tensor], None] = lambda batch, out, smoothness: None,
     ) -> dict[str, float]:
         """Take one step of the classifier per batch (Eq. 13 and 17) and return mean losses.
 
@@ -94,28 +105,39 @@ class PairTraining(Training):
             class_weight: weight of each class, [C].
             after: called after each step with the batch, its logits and its l_ij, [B].
         """
-        objective, class_weight = self.settings.objective, self._on_device(class_weight)
+        class_weight = self._on_device(class_weight)
         total, count = np.zeros(2), 0
         self.model.train()
         self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
         for batch in batches:
-            out = self._call("compare", batch).float()
-            smoothness = losses.pair_smoothness(
-                self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight
-            )
-            classification = losses.classification(self.task, out.endpoints, out.mixed, batch.labels, class_weight)
-            of_pairs, of_labels = self._scales(batch, class_weight)
-            smooth, classified = of_pairs * smoothness.mean(), of_labels * classification
-            if batch.soft is not None:
-                classified = classified + of_pairs * losses.taught(self.task, out.endpoints, out.mixed, batch.soft)
-            descend(objective.smoothness_weight * smooth + classified, self.optimizer)
+            out, found = self.compare(batch, class_weight)
+            descend(found.total, self.optimizer)
             self.averaged.follow()
-            after(batch, out, smoothness.detach())
-            total += self._finite(count, smooth.item(), classified.item())
+            after(batch, out, found.of_pairs)
+            total += self._finite(count, found.smoothness.item(), found.classification.item())
             count += 1
         self.processes.average_statistics(self.model, self.averaged.model)
         means = self.processes.mean(total / max(count, 1)).tolist()
         return dict(zip(("smoothness_loss", "classification_loss"), means, strict=True))
+
+    def compare(self, batch: EdgeBatch, class_weight: Tensor | None) -> tuple[PairLogits | RowLogits, PairLosses]:
+        """Return the outputs of the model for a batch and its losses (Eq. 13)."""
+        objective = self.settings.objective
+        of_pairs, of_labels = self._scales(batch, class_weight)
+        if self.settings.model.mix_at == "output" and self.task.has_classes:
+            rows = self._call("compare_rows", batch)
+            targets = weighted_targets(rows, batch.labels, batch.soft, class_weight, of_pairs, of_labels)
+            smoothness_weight = objective.smoothness_weight * of_pairs / len(batch)
+            total, classified, smoothness = row_losses(rows, targets, smoothness_weight, objective.negative_weight)
+            return rows, PairLosses(total, of_pairs * smoothness.mean(), classified, smoothness)
+        out = self._call("compare", batch).float()
+        smoothness = losses.pair_smoothness(
+            self.task, out.endpoints, out.mixed, out.negatives, objective.negative_weight
+        )
+        smooth = of_pairs * smoothness.mean()
+        classified = of_labels * losses.classification(self.task, out.endpoints, out.mixed, batch.labels, class_weight)
+        total = objective.smoothness_weight * smooth + classified
+        return out, PairLosses(total, smooth, classified, smoothness.detach())
 
     def update_centers(self) -> float:
         """Take the extra step of the released program, which pulls labelled and predicted class centres together."""

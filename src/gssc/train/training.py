@@ -116,7 +116,6 @@ class Training(ABC):
         best: keeps the best epoch; by default by validation score.
 
     Attributes:
-        config_class: the class of its settings.
         scaling: how feature rows are scaled.
         epoch: number of the next epoch.
         seconds: time spent so far.
@@ -126,7 +125,6 @@ class Training(ABC):
         streams: whether a graph on disk stays there; otherwise it is read into memory first.
     """
 
-    config_class: ClassVar[type[RunConfig]]
     judge: Judge
     streams: ClassVar[bool] = False
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")

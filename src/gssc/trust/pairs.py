@@ -20,6 +20,7 @@ from gssc.trust.sketch import unit_rows
 MEASURES = ("features", "neighbourhood_features", "neighbourhood_embedding", "common_neighbours")
 MODEL_MEASURES = ("agreement", "embedding")
 NUMBERS_AT_A_TIME = 1 << 22  # size of the largest array for a block of pairs
+HUB = 32  # times the neighbours of the other end, from which those of a hub are not read for each of its pairs
 
 
 class PairEvidence:
@@ -50,8 +51,10 @@ class PairEvidence:
         self.has_classes = graph.task.has_classes
         self.adjacency = adjacency_of(graph)
         self.degree = np.diff(self.adjacency.indptr)
-        rarity = 1 / np.log(np.maximum(self.degree, 2))
-        self.weighted = sp.csr_matrix(self.adjacency @ sp.diags(rarity.astype(np.float32)))
+        self.numbers = np.sort(edge_numbers(graph.edges, graph.num_nodes))
+        rarity = (1 / np.log(np.maximum(self.degree, 2))).astype(np.float32)
+        places = self.adjacency.indices, self.adjacency.indptr
+        self.weighted = sp.csr_matrix((rarity[self.adjacency.indices], *places), self.adjacency.shape)
         centred = embedding - embedding.mean(axis=0, dtype=np.float64).astype(np.float32)
         self.sketch, self.embedding, self.probabilities = sketch, unit_rows(centred), probabilities
         self.sketch_sums = self.adjacency @ sketch + sketch
@@ -72,7 +75,6 @@ class PairEvidence:
 
     def _measure(self, pairs: np.ndarray, are_edges: bool) -> dict[str, np.ndarray]:
         first, second = pairs
-        shared = self.weighted[first].multiply(self.adjacency[second]).sum(axis=1)
         own = self.probabilities[first] * self.probabilities[second]
         if not self.has_classes:
             own = own + (1 - self.probabilities[first]) * (1 - self.probabilities[second])
@@ -82,10 +84,28 @@ class PairEvidence:
             ),
             "neighbourhood_features": self._around(self.sketch, self.sketch_sums, first, second, are_edges),
             "neighbourhood_embedding": self._around(self.embedding, self.embedding_sums, first, second, are_edges),
-            "common_neighbours": np.log1p(np.asarray(shared, dtype=np.float32).ravel()),
+            "common_neighbours": np.log1p(self._common_neighbours(pairs)),
             "agreement": own.sum(axis=1) if self.has_classes else own.mean(axis=1),
             "embedding": _products(self.embedding[first], self.embedding[second]),
         }
+
+    def _common_neighbours(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the Adamic-Adar index of each pair, [P]; time grows with the smaller of the two neighbourhoods."""
+        with_hub, found = self._with_hub(pairs), np.empty(pairs.shape[1], dtype=np.float32)
+        first, second = pairs[:, ~with_hub]
+        found[~with_hub] = self.weighted[first].multiply(self.adjacency[second]).sum(axis=1).A1
+        few, many = np.take_along_axis(pairs, self.degree[pairs].argsort(axis=0), axis=0)[:, with_hub]
+        around = self.weighted[few]  # which of these neighbours the hub has is looked up
+        ends = np.stack([np.repeat(many, np.diff(around.indptr)), around.indices])
+        around.data[~_among(edge_numbers(ends, len(self.degree)), self.numbers)] = 0
+        around.eliminate_zeros()  # sums round as those above do
+        found[with_hub] = around.sum(axis=1).A1
+        return found
+
+    def _with_hub(self, pairs: np.ndarray) -> np.ndarray:
+        """Return whether one end of each pair has many times the neighbours of the other, [P]."""
+        fewer, more = np.sort(self.degree[pairs], axis=0)
+        return np.asarray(more > HUB * np.maximum(fewer, 1))
 
     def _around(
         self, rows: np.ndarray, sums: np.ndarray, first: np.ndarray, second: np.ndarray, are_edges: bool
@@ -98,10 +118,11 @@ class PairEvidence:
         return _cosines(left, right)
 
     def _blocks(self, pairs: np.ndarray) -> Iterator[slice]:
-        """Yield slices of pairs whose arrays stay below a size limit; lengths vary, because hubs have long rows."""
+        """Yield slices of pairs whose arrays stay below a size limit; lengths vary with the numbers of neighbours."""
         stored = np.diff(self.features.indptr) if sp.issparse(self.features) else None
         widest = max(self.sketch.shape[1], self.embedding.shape[1], self.probabilities.shape[1])
-        cost = (self.degree[pairs].sum(axis=0) + 2 * widest).astype(np.int64)
+        read = np.where(self._with_hub(pairs), self.degree[pairs].min(axis=0), self.degree[pairs].sum(axis=0))
+        cost = (read + 2 * widest).astype(np.int64)
         cost += self.features.shape[1] if stored is None else stored[pairs].sum(axis=0)
         blocks = np.cumsum(cost) // NUMBERS_AT_A_TIME
         bounds = [*np.flatnonzero(np.diff(blocks, prepend=-1)).tolist(), len(blocks)]
@@ -130,18 +151,25 @@ def random_non_edges(graph: Graph, count: int, rng: np.random.Generator) -> np.n
     for _ in range(20):  # in a graph with few non-edges, as many as 20 draws find
         drawn = rng.integers(0, graph.num_nodes, (2, 2 * count))
         numbers = edge_numbers(drawn[:, drawn[0] != drawn[1]], graph.num_nodes)
-        at = np.minimum(np.searchsorted(taken, numbers), len(taken) - 1)
-        found = np.unique(np.concatenate([found, numbers[taken[at] != numbers]]))
+        found = np.unique(np.concatenate([found, numbers[~_among(numbers, taken)]]))
         if len(found) >= count:
             break
     chosen = rng.permutation(found)[:count]
     return np.stack([chosen // graph.num_nodes, chosen % graph.num_nodes])
 
 
+def _among(numbers: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """Return whether each number is among those taken, which are sorted."""
+    at = np.minimum(np.searchsorted(taken, numbers), len(taken) - 1)
+    return np.asarray(taken[at] == numbers)
+
+
 def _cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the cosine of each pair of rows; 0 if one of them is zero."""
     first, second = np.asarray(first, dtype=np.float32), np.asarray(second, dtype=np.float32)
     lengths = np.sqrt(_products(first, first)) * np.sqrt(_products(second, second))
+    if not np.isfinite(lengths).all():  # squares left the range of single precision
+        return _products(unit_rows(first), unit_rows(second))
     return np.divide(_products(first, second), lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 

@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.deploy.forward import row_factors
 from gssc.graph import Features
 
 WIDTH = 512
 LABEL_WIDTH, LABEL_NUMBERS = 2048, 2**26  # wider for comparing labels: most columns, and most values in total
 ROWS_AT_A_TIME = 8192
+SMALLEST_SURE, LARGEST_SURE = (
+    1e-20,
+    1e35,
+)  # sums of squares in single precision: no number in them is too small or large
 
 
 def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.ndarray:
@@ -52,17 +57,20 @@ def unit_rows(rows: Any) -> Any:
     [[0.6, 0.8], [0.0, 0.0]]
     """
     if sp.issparse(rows):
-        lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel())
-        factors = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
-        return sp.csr_matrix(sp.diags(factors) @ rows)
+        lengths = np.sqrt(np.asarray(rows.power(2, dtype=np.float64).sum(axis=1)).ravel())
+        return sp.csr_matrix(sp.diags(row_factors(lengths)) @ rows)
     rows = np.asarray(rows, dtype=np.float32)
     return rows * unit_factors(rows)[:, None]
 
 
 def unit_factors(rows: np.ndarray) -> np.ndarray:
-    """Return what scales each row to length one, zero for rows of zeros, float32 [n]."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    return np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
+    """Return what scales each row to length one, one for rows of zeros, float32 [n]."""
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows).astype(np.float64)
+    unsure = ~((squares > SMALLEST_SURE) & (squares < LARGEST_SURE))
+    if unsure.any():  # rows of zeros, or sums that may not be exact in single precision
+        squares[unsure] = np.einsum("ij,ij->i", rows[unsure], rows[unsure], dtype=np.float64)
+    return row_factors(np.sqrt(squares))
 
 
 def folding(columns: int, width: int, seed: int) -> sp.csr_matrix:

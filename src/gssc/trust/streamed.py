@@ -69,16 +69,38 @@ class Sketches:
         beyond = _mean_around(around, edges, degree, hidden, count=False, tell=tell)
         return cls(own, around, beyond, degree)
 
-    def rows(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the three sketches of some nodes, each scaled to length one and concatenated, float32 [n, 3 k]."""
-        return np.hstack([unit_rows(_single(part, nodes)) for part in (self.own, self.around, self.beyond)])
+    def of_nodes(self, nodes: np.ndarray) -> NodeSketches:
+        """Return the sketches of some nodes in single precision."""
+        own, around, beyond = (_single(part, nodes) for part in (self.own, self.around, self.beyond))
+        return NodeSketches(own, around, beyond, self.degree[nodes])
 
-    def around_cosine(self, pairs: np.ndarray, are_edges: bool) -> np.ndarray:
-        """Return the cosine of the neighbourhoods of the two nodes of each pair [2, P], each without the other node."""
-        sums = [_single(self.around, nodes) * (self.degree[nodes] + 1)[:, None].astype(np.float32) for nodes in pairs]
+
+@dataclass
+class NodeSketches:
+    """Sketches of n nodes, float32 [n, k], as in :class:`Sketches`."""
+
+    own: np.ndarray
+    around: np.ndarray
+    beyond: np.ndarray
+    degree: np.ndarray
+
+    def parts(self) -> list[np.ndarray]:
+        """Return the three sketches of each node, scaled to length one."""
+        return [unit_rows(part) for part in (self.own, self.around, self.beyond)]
+
+    def around_cosine(self, ends: np.ndarray, are_edges: bool) -> np.ndarray:
+        """Return the cosine of the neighbourhoods of the two nodes of each pair, each without the other node, [P].
+
+        Args:
+            ends: positions of both nodes of each pair, [2, P].
+            are_edges: whether each node counts among the neighbours of the other.
+        """
+        sums = self.around * (self.degree + 1)[:, None].astype(np.float32)
+        first, second = (sums.take(end, 0) for end in ends)
         if are_edges:
-            sums = [mine - _single(self.own, other) for mine, other in zip(sums, pairs[::-1], strict=True)]
-        return _cosines(*sums)
+            first -= self.own.take(ends[1], 0)
+            second -= self.own.take(ends[0], 0)
+        return _cosines(first, second)
 
 
 def _single(halves: np.ndarray, nodes: np.ndarray) -> np.ndarray:
@@ -209,30 +231,29 @@ class StreamedTrust:
         for start in range(0, pairs.shape[1], PAIRS_AT_A_TIME):
             part = pairs[:, start : start + PAIRS_AT_A_TIME]
             nodes, place = np.unique(part, return_inverse=True)  # every row is read once, in the order of the file
-            found.append(self.measure(part, rows(nodes), place.reshape(part.shape), are_edges))
+            sketches = self.sketches.of_nodes(nodes)
+            found.append(self.measure(sketches, rows(nodes), place.reshape(part.shape), are_edges))
         return np.concatenate(found)
 
-    def measure(self, pairs: np.ndarray, rows: np.ndarray, ends: np.ndarray, are_edges: bool) -> np.ndarray:
+    def measure(self, sketches: NodeSketches, rows: np.ndarray, ends: np.ndarray, are_edges: bool) -> np.ndarray:
         """Return the measures of pairs, [P, 2].
 
         Args:
-            pairs: node numbers of both ends, [2, P].
-            rows: feature rows of the nodes involved, [U, d].
-            ends: positions of both ends in ``rows``, [2, P].
+            sketches: of the nodes involved.
+            rows: their feature rows, [U, d].
+            ends: positions of both ends among these nodes, [2, P].
             are_edges: whether each end counts among the neighbours of the other.
         """
-        cosines = np.empty(pairs.shape[1], dtype=np.float32)
-        factors = unit_factors(rows)
+        cosines, unit = np.empty(ends.shape[1], dtype=np.float32), unit_rows(rows)
         step = max(16, NUMBERS_AT_A_TIME // rows.shape[1])
         for start in range(0, len(cosines), step):
             first, second = ends[:, start : start + step]
-            products = np.einsum("ij,ij->i", rows[first] * factors[first, None], rows[second])
-            cosines[start : start + step] = products * factors[second]
-        return np.stack([cosines, self.sketches.around_cosine(pairs, are_edges)], axis=1).astype(np.float64)
+            cosines[start : start + step] = np.einsum("ij,ij->i", unit.take(first, 0), unit.take(second, 0))
+        return np.stack([cosines, sketches.around_cosine(ends, are_edges)], axis=1).astype(np.float64)
 
-    def keep(self, edges: np.ndarray, rows: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Return the probability that each edge [2, P] is not a random pair, [P]; arguments as in :meth:`measure`."""
-        return self._keep(self.measure(edges, rows, ends, are_edges=True))
+    def keep(self, sketches: NodeSketches, rows: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return the probability that each edge is not a random pair, [P]; arguments as in :meth:`measure`."""
+        return self._keep(self.measure(sketches, rows, ends, are_edges=True))
 
     def keep_of(self, edges: np.ndarray, rows: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Return the keep probability of each edge [2, P], [P], reading the feature rows of its ends."""
