@@ -56,6 +56,10 @@ def test_rows_as_prior_by_hand() -> None:
     assert fit_temperature(logits, 1 - labels) == pytest.approx(GREATEST, rel=0.01)
 
 
+def test_one_class_has_nothing_to_calibrate() -> None:
+    assert fit_temperature(np.array([[2.0], [3.0]]), np.array([0, 0]), prior_rows=10) == 1.0
+
+
 def test_without_labels_probabilities_stay() -> None:
     assert fit_temperature(np.ones((3, 2)), np.full(3, -1)) == 1
     assert fit_temperature(np.ones((0, 2)), np.empty(0, dtype=int)) == 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import pickle
 import sys
 from dataclasses import replace
@@ -95,6 +96,13 @@ def test_what_fit_leaves(iris, few, fitted) -> None:
     assert fitted.get_feature_names_out()[-1] == "gsscclassifier15"
     np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1)
     assert fitted.score(X, y) > 0.6  # a third is chance
+
+
+def test_a_linear_model_embeds_rows_by_its_scores(iris, few, fitted) -> None:
+    linear = copy.copy(fitted)
+    linear.model_ = replace(fitted.model_, layers=[(np.ones((3, 4)), np.zeros(3))])
+    assert linear.transform(iris[0]).shape == (150, 3)
+    assert linear.get_feature_names_out()[-1] == "gsscclassifier2"
 
 
 def test_temperature_is_what_validation_rows_ask_for(iris, few, validation) -> None:
@@ -255,6 +263,31 @@ def test_class_weights_move_the_border() -> None:
     assert shares[0] < shares[1] < shares[2]
 
 
+@pytest.mark.parametrize("trees", [False, True])
+def test_a_label_of_weight_zero_is_no_label(iris, few, trees: bool) -> None:
+    X, weight = iris[0], np.tile([3.0, 0.0, 1.0], 50)
+    config = {**QUICK, "teachers": {**QUICK["teachers"], "trees": trees}}
+    one = quick(config=config).fit(X, few, sample_weight=weight)
+    other = quick(config=config).fit(X, np.where(weight > 0, few, -1), sample_weight=weight)
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
+def test_a_class_of_weight_zero_is_never_predicted(iris, few) -> None:
+    model = quick(class_weight={0: 1.0, 1: 0.0, 2: 1.0}).fit(iris[0], few)
+    assert not (model.predict(iris[0]) == 1).any()
+
+
+def test_the_scale_of_sample_weights_does_not_matter(iris, few) -> None:
+    X, weight = iris[0], 1 + np.arange(150.0) % 4
+    one, other = (quick().fit(X, few, sample_weight=scale * weight) for scale in (1.0, 2.0**-40))
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
+
+
+def test_weights_that_leave_no_label_are_refused(iris, few) -> None:
+    with pytest.raises(GsscError, match="every training label has weight zero"):
+        quick().fit(iris[0], few, sample_weight=np.where(few >= 0, 0.0, 1.0))
+
+
 def test_seeds(iris, few, fitted) -> None:
     np.testing.assert_array_equal(quick().fit(iris[0], few).predict_proba(iris[0]), fitted.predict_proba(iris[0]))
     other = quick(random_state=np.random.RandomState(5)).fit(iris[0], few)
@@ -391,3 +424,15 @@ def test_columns_with_long_tails_are_learned_and_deployed() -> None:
     assert classifier.model_.activation.startswith("asinh,")
     assert classifier.score(X, y) > quick(normalize="standard").fit(X, known).score(X, y)
     np.testing.assert_allclose(classifier.model_.predict_proba(X), classifier.predict_proba(X), atol=1e-5)
+
+
+def test_columns_that_are_not_numbers_are_named() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"age": [1.0, None, 3.0], "town": ["north", "south", None], "size": [1, 2, 3]})
+    table["since"] = pandas.to_datetime(["2020-01-01", "2021-01-01", "2022-01-01"])
+    expected = (
+        r"^X must hold numbers only: encode 'town' \('north'\), 'since' \(Timestamp\('2020-01-01 00:00:00'\)\), as "
+        r"OneHotEncoder does; fill in the empty cells of 'age' \(1\), 'town' \(1\), as SimpleImputer does; a "
+    )
+    with pytest.raises(ValueError, match=expected):
+        GSSCClassifier().fit(table, ["a", "b", ""])

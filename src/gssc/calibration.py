@@ -43,7 +43,7 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
 def fit_temperature(
     logits: np.ndarray, labels: np.ndarray, prior_rows: float = 0.0, weight: np.ndarray | None = None
 ) -> float:
-    r"""Return the temperature T with the least negative log-likelihood on labelled rows; 1 if none are labelled.
+    r"""Return the temperature T with the least negative log-likelihood on labelled rows; 1 if it makes no difference.
 
     .. math:: \min_T \; -\sum_i \log p_i^T(y_i) - \frac{m}{n} \sum_i \sum_c p_i^1(c) \log p_i^T(c)
 
@@ -61,7 +61,7 @@ def fit_temperature(
         weight: of each row, [n]; all one if left out. Their mean over labelled rows does not matter.
     """
     known = labels >= 0
-    if not known.any():
+    if not known.any() or logits.shape[1] == 1:
         return 1.0
     scores, targets = logits[known].astype(np.float64), labels[known]
     wanted = np.exp(log_softmax(scores, axis=1)) * (prior_rows / len(targets))

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ from gssc.learner.settings import Config
 from gssc.model_selection import warn_if_unknown_rows_are_scored
 from gssc.progress import EpochProgress
 from gssc.result import Result, finished
+from gssc.text_tables import is_number
 from gssc.train.training import Epoch
 
 require("sklearn", extra="data")
@@ -132,7 +134,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         names = X.index if hasattr(X, "iloc") else None
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = self._validated(X, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
@@ -192,8 +194,12 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         return float(accuracy_score(y[known], self.predict(X)[known], sample_weight=weight))
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the last hidden layer, [rows, hidden]: an embedding for other models."""
-        return self._pass(X, -2)
+        """Return the last hidden layer, [rows, hidden]: an embedding for other models.
+
+        If the model is linear, which held-out labels may favour, it has none: these are its scores, [rows, classes].
+        """
+        check_is_fitted(self)
+        return self._pass(X, -1 if self._is_linear else -2)
 
     def save(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` and ``model.json``, which ``gssc predict``, ``export`` and ``serve`` take too.
@@ -231,7 +237,11 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     @property
     def _n_features_out(self) -> int:
-        return self.model_.widths[-2]
+        return self.model_.widths[-1 if self._is_linear else -2]
+
+    @property
+    def _is_linear(self) -> bool:
+        return len(self.model_.layers) == 1
 
     # What fit consists of ---------------------------------------------------------------------------------------
 
@@ -341,11 +351,39 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     def _pass(self, rows: Any, last: int) -> np.ndarray:
         check_is_fitted(self)
-        rows = validate_data(self, rows, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        rows = self._validated(rows, reset=False)
         return in_double(self.model_, rows, len(self.model_.layers) + last + 1)
+
+    def _validated(self, X: Any, **options: Any) -> Any:
+        """Return the rows as scikit-learn validates them; an error about cells of a DataFrame names its columns."""
+        try:
+            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
+        except (TypeError, ValueError):
+            problems = _cells_that_are_not_numbers(X) if hasattr(X, "iloc") else ""
+            if not problems:
+                raise
+            raise InputError(problems) from None
 
     def _column(self, number: int) -> str:
         return repr(self.feature_names_in_[number]) if hasattr(self, "feature_names_in_") else str(number)
+
+
+def _cells_that_are_not_numbers(table: Any) -> str:
+    """Return which columns of a DataFrame hold text or empty cells, and what to do; empty if none does."""
+    odd, empty = [], []
+    for position, name in enumerate(table.columns):
+        column = table.iloc[:, position]
+        known = column[column.notna()].tolist()
+        cell = next((each for each in known if not isinstance(each, Real) and not _is_number(each)), None)
+        odd += [] if cell is None else [f"{name!r} ({cell!r})"]
+        empty += [f"{name!r} ({len(column) - len(known):,})"] if len(known) < len(column) else []
+    advice = [f"encode {', '.join(odd)}, as OneHotEncoder does"] if odd else []
+    advice += [f"fill in the empty cells of {', '.join(empty)}, as SimpleImputer does"] if empty else []
+    return f"X must hold numbers only: {'; '.join(advice)}; a pipeline holds such steps and the model" if advice else ""
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, str) and is_number(cell)
 
 
 def _seed(random_state: Any, rng: np.random.RandomState) -> int:

@@ -90,7 +90,7 @@ class Result:
     def scales_columns(self) -> bool:
         """Whether the deployed model puts columns on one scale."""
         scaling = getattr(self.training, "scaling", None)
-        return scaling is not None and scaling.scale is not None
+        return scaling is not None and scaling.scale is not None and scaling.normalize == "none"
 
     @property
     def kept_because(self) -> str:

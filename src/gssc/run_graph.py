@@ -50,7 +50,8 @@ def fingerprint(graph: Graph) -> str:
     digest = hashlib.sha256()
     features = graph.features
     parts = [features] if isinstance(features, np.ndarray) else [features.data, features.indices, features.indptr]
-    for part in (*parts, graph.edges, graph.labels, graph.train, graph.val, graph.test):
+    parts += [graph.edges, graph.labels, graph.train, graph.val, graph.test]
+    for part in parts if graph.edge_weight is None else [*parts, graph.edge_weight]:
         digest.update(f"{part.shape}{part.dtype}".encode())
         recorded = recorded_digest(part)  # of a file that is not read again
         digest.update(np.ascontiguousarray(part).data if recorded is None else recorded.encode())

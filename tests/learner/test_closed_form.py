@@ -10,7 +10,7 @@ from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.closed_form import ClosedFormTraining
-from gssc.learner.linear import logistic_map, neighbour_rows, spread_rows
+from gssc.learner.linear import logistic_map, neighbour_rows, span_of, spread_rows
 from gssc.recipes import config_for
 from gssc.train.training import NeedsGraph
 
@@ -111,3 +111,15 @@ def test_a_sparsifier_that_learns_is_refused(graph: Graph):
     config = config_for("linear_spread", graph.name, graph.split, {"sparsifier": {"name": "str_sparse"}})
     with pytest.raises(GsscError, match="nothing to learn from"):
         ClosedFormTraining(graph, config)
+
+
+@pytest.mark.parametrize("size", [1e-15, 1.0, 1e15])
+def test_the_span_of_wide_rows_by_their_products(size: float):
+    rng = np.random.default_rng(0)
+    rows = (size * rng.standard_normal((8, 300))).astype(np.float32)
+    rows[-1] = rows[0] + rows[1]  # one of them adds nothing
+    basis = span_of(rows)
+    assert basis.shape == (300, 7)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(7), atol=1e-5)
+    np.testing.assert_allclose(rows @ basis @ basis.T, rows, atol=1e-5 * size)
+    assert span_of(np.zeros((3, 5), dtype=np.float32)).shape == (5, 0)

@@ -11,10 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.data.noise import add_noise
+from gssc.data.scaling import mean_length
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.faculty import Faculty
 from gssc.learner.learner import LearnerTraining
+from gssc.learner.pool import KEPT
 from gssc.learner.settings import Config
 from gssc.run import Run
 from gssc.settings import read_settings
@@ -127,6 +129,28 @@ def test_stopped_among_the_teachers_it_makes_the_same_choices(stop: int, monkeyp
     assert same(weights_of(second), weights_of(whole))
 
 
+@pytest.mark.parametrize("stop", [3, 8])
+def test_little_memory_keeps_few_opinions_and_resumes_to_the_same_bytes(
+    graph: Graph, stop: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("gssc.learner.pool.MOST_NUMBERS", 0)
+    monkeypatch.setattr("gssc.learner.faculty.MOST_STORED", 0)
+    config = quick(pairs="always", pair_epochs=2, pair_batches=2, models="none")
+    whole, first, second = (LearnerTraining(graph, config) for _ in range(3))
+    for record in whole.epochs():
+        assert not whole.faculty.fitted
+        needed = {*whole.pool.best(KEPT), *whole.pool.team(config.teachers.best)}
+        assert record.phase == "scaling" or whole.pool.opinions.keys() == needed
+    assert "inf" not in whole.choices["pairs"]  # scores of opinions that are gone are remembered
+    for _ in zip(range(stop), first.epochs(), strict=False):
+        pass
+    second.load_state_dict(first.state_dict())
+    for _ in second.epochs():
+        pass
+    assert second.choices == whole.choices
+    assert same(weights_of(second), weights_of(whole))
+
+
 def test_edges_between_classes_do_no_harm():
     graph = load_dataset("csbm", nodes=400, seed=1, homophily=0.05, signal=2.0)
     assert trained(graph, quick()).outcome().test_score > rows_alone(graph) - 0.02
@@ -181,3 +205,60 @@ def test_without_a_sparsifier_no_edge_is_doubted(graph: Graph):
     config.sparsifier = sparsifier_settings("none")()
     assert (LearnerTraining(graph, config).edge_trust()[1] == 1).all()
     assert (LearnerTraining(graph, quick()).edge_trust()[1] < 1).any()
+
+
+@pytest.mark.parametrize("given", [{"class_weight": [1.0, 30.0, 1.0, 1.0, 1.0]}, {"node_weight": (30.0, 1.0)}])
+def test_pair_training_weighs_labels_by_class_and_node(graph: Graph, given: dict):
+    """Labels of the second class count thirty times as much: pair training predicts it more often."""
+    if "node_weight" in given:
+        given = {"node_weight": np.where(graph.labels == 1, *given["node_weight"])}
+    shares = []
+    for weights in ({}, {name: np.asarray(weight) for name, weight in given.items()}):
+        training = LearnerTraining(graph, quick(pairs="always", pair_epochs=10), **weights)
+        training.scaling_name = "none"
+        pairs = training._make_pairs()
+        for _ in pairs.epochs():
+            pass
+        shares.append(float(pairs.consensus.mean()[:, 1].mean()))
+    assert shares[1] > shares[0] + 0.05
+
+
+def next_class_graph() -> Graph:
+    """Five classes in a ring, edges from each to the next one; rows say little."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(5, size=400)
+    first = rng.integers(400, size=4000)
+    members = [np.flatnonzero(labels == label) for label in range(5)]
+    second = np.array([rng.choice(members[(labels[node] + 1) % 5]) for node in first])
+    rows = rng.normal(size=(5, 32))[labels] * 0.25 + rng.normal(size=(400, 32))
+    train, val, test = np.split(rng.permutation(400), [100, 200])
+    return Graph(rows.astype(np.float32), np.stack([first, second]), labels, train, val, test, name="ring")
+
+
+def test_graphsage_teaches_by_default_what_neighbours_of_other_classes_tell() -> None:
+    asked, alone = (trained(next_class_graph(), quick(models=models)) for models in ("auto", "none"))
+    assert any(name.startswith("sage") for name in asked.faculty.pool.opinions)  # type: ignore[attr-defined]
+    assert asked.outcome().kept.val_loss < alone.outcome().kept.val_loss
+
+
+def test_graphsage_is_not_asked_where_averages_over_edges_are_best() -> None:
+    training = trained(load_dataset("csbm", nodes=300, seed=0, homophily=0.9, signal=0.5), quick())
+    assert not any(name.startswith("sage") for name in training.faculty.pool.opinions)  # type: ignore[attr-defined]
+
+
+def test_graphsage_that_is_not_clearly_ahead_stays_out() -> None:
+    training = trained(load_dataset("csbm", nodes=300, seed=0, homophily=0.1, signal=2.0), quick())
+    assert "does not join" in training.choices["models"]  # type: ignore[attr-defined]
+    assert not any(name.startswith("sage") for name in training.faculty.pool.opinions)  # type: ignore[attr-defined]
+
+
+def test_a_light_edge_is_not_reported_as_a_wrong_one() -> None:
+    graph = load_dataset("csbm", nodes=300, seed=0, homophily=0.9, signal=2.0)
+    weight = np.random.default_rng(0).uniform(0.1, 10, graph.num_edges).astype(np.float32)
+    plain, weighted = (LearnerTraining(g, quick()) for g in (graph, graph.with_(edge_weight=weight)))
+    np.testing.assert_array_equal(weighted.edge_trust()[1], plain.edge_trust()[1])
+    assert not np.array_equal(weighted.trust.keep, plain.trust.keep)  # training does use the weights
+
+
+def test_the_student_learns_from_rows_of_any_size() -> None:
+    assert np.isfinite(mean_length(np.full((2, 2), 1e30, dtype=np.float32)))

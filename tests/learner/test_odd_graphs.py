@@ -51,6 +51,28 @@ def test_odd_graphs_simply_work(name: str) -> None:
     assert np.isfinite(result.deployed().predict_proba(graph.features)).all()
 
 
+@pytest.mark.parametrize("added", [1e9, -3e37])
+def test_a_constant_column_of_any_size_changes_no_deployed_prediction(added: float) -> None:
+    columns = np.column_stack([GRAPH.features, np.full(60, added)])
+    result = fit(GRAPH.with_(features=columns), quick())
+    deployed = result.deployed()
+    np.testing.assert_allclose(deployed.logits(columns), result.scores, atol=1e-3)
+    columns[:, -1] = 0  # a row with another value there is no other row
+    np.testing.assert_allclose(deployed.logits(columns), result.scores, atol=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e-36, 1e30])
+@pytest.mark.parametrize("normalize", ["auto", "row", "none"])
+@pytest.mark.parametrize("kind", [np.array, sp.csr_matrix])
+@pytest.mark.filterwarnings("error")
+def test_features_of_any_size_are_learned_and_deployed(kind: type, normalize: str, size: float) -> None:
+    graph, config = GRAPH.with_(features=kind(np.array(GRAPH.features) * size)), quick()
+    config.train.normalize = normalize  # type: ignore[assignment]
+    result = fit(graph, config)
+    np.testing.assert_allclose(result.deployed().logits(graph.features), result.scores, atol=1e-2)
+    assert np.isfinite(result.edge_trust()[1]).all()
+
+
 def test_a_single_class_is_learned_by_trees_too() -> None:
     result = fit(odd_graphs()["one class"], quick(trees=True))
     assert (result.deployed().predict_proba(GRAPH.features) == 1).all()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import scipy.sparse as sp
 import torch
 
 from gssc.data import load_dataset
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
-from gssc.learner.student import student_variants
-from gssc.models.student import GsscSettings, Student, StudentSettings
+from gssc.learner.student import StudentTraining, student_variants
+from gssc.models.settings import GsscSettings
+from gssc.models.student import Student, StudentSettings
 
 
 def test_without_hidden_layers_a_student_is_a_linear_map() -> None:
@@ -26,3 +29,14 @@ def test_a_linear_student_is_tried_where_rows_judge_that_it_did_not_learn_from()
     for setting, tried in (("transductive", False), ("cold-start", True)):
         graph = load_dataset("csbm", nodes=400, seed=0).with_(setting=setting)
         assert ("linear" in LearnerTraining(graph, Config()).students.settings) == tried
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_matrix])
+def test_a_column_without_values_has_no_weight(kind) -> None:
+    rows = kind(np.array([[1, 0, 0], [0, 1, 0], [1, 1, 1]], dtype=np.float32))
+    soft = np.eye(2, dtype=np.float32)[[0, 1, 1]]
+    student = StudentTraining(rows, soft, np.array([0, 1]), StudentSettings(hidden=4, steps=5, weight_decay=0.0), 0)
+    list(student.run())
+    (weight, _), *_ = student.model.folded_layers()
+    assert (weight[:, 2] == 0).all()
+    assert (weight[:, :2] != 0).any(axis=0).all()

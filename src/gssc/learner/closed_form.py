@@ -12,6 +12,7 @@ from scipy.special import log_softmax, softmax
 
 from gssc.calibration import PRIOR_ROWS, fit_temperature
 from gssc.config import RivalConfig
+from gssc.data.scaling import mean_length
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.extras import require
@@ -26,7 +27,6 @@ from gssc.learner.linear import (
     neighbour_rows,
     spread_rows,
 )
-from gssc.learner.student import mean_length
 from gssc.models.registry import model_entry
 from gssc.sparsify.registry import sparsifier_class
 from gssc.train.checkpoint import State
@@ -52,7 +52,6 @@ class ClosedFormTraining(Training):
         config: all settings.
     """
 
-    config_class = RivalConfig
     config: RivalConfig
 
     def __init__(self, graph: Graph, config: RivalConfig):

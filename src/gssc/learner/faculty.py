@@ -21,7 +21,7 @@ from gssc.learner.linear import (
     representations,
     spread_rows,
 )
-from gssc.learner.pool import Pool, Views, runner_up, uses_edges
+from gssc.learner.pool import Pool, Views, numbers_of, runner_up, uses_edges
 from gssc.learner.spreading import walk_matrix
 from gssc.learner.student import labels_only_mlp
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
@@ -32,6 +32,8 @@ RESTARTS = (0.02, 0.1, 0.3)  # of label spreading: the greater, the nearer label
 FEWEST_WRONG = 0.02  # estimated share of wrong labels from which teachers that weigh labels are asked
 FAR_BEHIND = 1.2  # times the wrong predictions of the best opinion, from which a forest leaves other trees no chance
 LABELS_FOR_MLP = 1000  # training labels from which an MLP may be better than linear models on the same rows
+MOST_STORED = 1 << 25  # numbers of opinions that a checkpoint holds; a resumed run forms the others again
+LINEAR = "regression", "class means"  # how names of linear opinions begin
 FEW = 3  # best opinions that get variants: averages over edges, runner-up
 
 
@@ -72,8 +74,7 @@ class Faculty:
             inputs = short.of(scaled)
             for kind, fit in linear_teachers(self.graph.num_classes, means=False).items():
                 self.ask(f"{kind} on rows ({name})", fit, inputs)
-                score = self.jury.score(self.pool.opinions[f"{kind} on rows ({name})"])
-                scores[name] = max(scores.get(name, 0.0), score)
+                scores[name] = max(scores.get(name, 0.0), self.pool.scores[f"{kind} on rows ({name})"])
         least = max(scores.values()) - self.jury.standard_error(max(scores.values()))
         chosen = next(name for name, score in scores.items() if score >= least)
         compared = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
@@ -142,7 +143,7 @@ class Faculty:
                 if grown and self._far_behind(max(grown)):
                     continue  # the others would not catch up, and boosted trees take longest
                 self.ask(f"{kind} on {name}", fit, table)
-                grown.append(self.jury.score(self.pool.opinions[f"{kind} on {name}"]))
+                grown.append(self.pool.scores[f"{kind} on {name}"])
                 yield "trees"
         if not sp.issparse(scaled):
             for kind, fit in kernel_teachers(graph.num_classes, self.seed).items():
@@ -154,8 +155,7 @@ class Faculty:
 
     def _far_behind(self, score: float) -> bool:
         """Return whether a held-out score means clearly more wrong predictions than the best opinion makes."""
-        best = max(self.jury.score(views) for views in self.pool.opinions.values())
-        return 1 - score > FAR_BEHIND * (1 - best)
+        return 1 - score > FAR_BEHIND * (1 - max(self.pool.scores.values()))
 
     def spread_best(self) -> None:
         """Add averages over edges of the best opinions that were formed without edges."""
@@ -163,12 +163,16 @@ class Faculty:
         for name in without[:FEW]:
             self.pool.add_spread(name)
 
+    def neighbours_are_alike(self) -> bool:
+        """Return whether the best linear teacher averages rows over edges, as if neighbours were of one class."""
+        linear = [name for name in self.pool.best(len(self.pool.opinions)) if name.startswith(LINEAR)]
+        return bool(linear) and " spread over " in linear[0]
+
     def graph_helps(self) -> tuple[bool, str]:
         """Return whether edges improve linear teachers, and the scores that show it."""
         with_edges, without = -np.inf, -np.inf
-        for name, views in self.pool.opinions.items():
-            if name.startswith(("regression", "class means")):
-                score = self.jury.score(views)
+        for name, score in self.pool.scores.items():
+            if name.startswith(LINEAR):
                 if uses_edges(name):
                     with_edges = max(with_edges, score)
                 else:
@@ -185,9 +189,14 @@ class Faculty:
             inputs: of all nodes, [N, d].
             label_weight: of each node's label, [N]; all one if left out.
         """
-        if name not in self.fitted:
-            self.fitted[name] = self._views(fit, inputs, label_weight)
-        self.pool.add(name, self.fitted[name])
+        views = self.fitted[name] if name in self.fitted else self._views(fit, inputs, label_weight)
+        self.store(name, views)
+        self.pool.add(name, views)
+
+    def store(self, name: str, views: Views) -> None:
+        """Keep an opinion as it was formed, for a run that is resumed, unless that takes much memory."""
+        if sum(map(numbers_of, self.fitted.values())) + numbers_of(views) <= MOST_STORED:
+            self.fitted[name] = views
 
     def _views(self, fit: Fit, inputs: np.ndarray, label_weight: np.ndarray | None) -> Views:
         views: Views = ()

@@ -6,6 +6,8 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from gssc.calibration import PRIOR_ROWS, fit_temperature
+from gssc.errors import GsscError
+from gssc.graph import Graph
 from gssc.learner.correction import corrected, enough_labels, fit_correction, gain, on_one_scale
 
 ENOUGH = 50  # validation labels that are enough to choose by
@@ -30,7 +32,8 @@ class Jury:
         val: nodes whose labels only judge.
         classes: number of classes.
         class_weight: weight of each class, [C]; all one if left out.
-        node_weight: weight of each node's label, [N]; all one if left out.
+        node_weight: weight of each node's label, [N], above zero where labels teach or judge; all one if left out.
+            Their scale does not matter: training labels get a mean weight of one.
         rng: for the folds.
 
     Attributes:
@@ -52,6 +55,8 @@ class Jury:
         self.weighs = class_weight is not None or node_weight is not None
         self.class_weight = np.ones(classes) if class_weight is None else np.asarray(class_weight, dtype=np.float64)
         self.node_weight = np.ones(len(labels)) if node_weight is None else np.asarray(node_weight, dtype=np.float64)
+        if self.weighs:
+            self.node_weight = self.node_weight / self.label_weight(train).mean()
         self.cross_validates = len(val) < ENOUGH
         self.views, self.judges = [train], [val]
         if self.cross_validates and len(train) > 1:
@@ -62,8 +67,6 @@ class Jury:
         self.corrects = False  # whether opinions are corrected, see decide_correction
         self.truth = labels[np.concatenate(self.judges)]
         self.weight = self.label_weight(np.concatenate(self.judges))
-        if not self.weight.any():
-            self.weight = np.ones(len(self.truth))  # no weight is above zero: all count alike
 
     def label_weight(self, nodes: np.ndarray) -> np.ndarray:
         """Weight of the labels of nodes, by their classes and their own weights, [n]."""
@@ -164,3 +167,27 @@ def balanced_weights(labels: np.ndarray, classes: int) -> np.ndarray:
 def normalized(rows: np.ndarray) -> np.ndarray:
     """Rows of non-negative numbers scaled to sum to one."""
     return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), TINY), dtype=np.float32)
+
+
+def some_of(nodes: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """Return nodes, or a sorted sample if they are more than the most."""
+    if len(nodes) <= most:
+        return nodes
+    return np.sort(np.random.default_rng([seed, 5]).choice(nodes, most, replace=False))
+
+
+def with_weighty_labels(graph: Graph, weight: np.ndarray) -> Graph:
+    """Return the graph with the training and validation nodes whose labels have a weight above zero, of weights [N]."""
+    train, val = (part[weight[part] > 0] for part in (graph.train, graph.val))
+    if not len(train):
+        raise GsscError("every training label has weight zero: give some of them a weight above zero")
+    fewer = len(train) < len(graph.train) or len(val) < len(graph.val)
+    return graph.with_(train=train, val=val) if fewer else graph
+
+
+def known_labels(graph: Graph) -> np.ndarray:
+    """Labels of training and validation nodes; -1 everywhere else, so that no test label can influence anything."""
+    labels = np.full(graph.num_nodes, -1, dtype=np.int64)
+    known = np.concatenate([graph.train, graph.val])
+    labels[known] = graph.labels[known]
+    return labels

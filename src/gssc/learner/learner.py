@@ -19,11 +19,12 @@ from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import Faculty
-from gssc.learner.jury import TINY, Jury, balanced_weights
+from gssc.learner.jury import TINY, Jury, balanced_weights, known_labels, some_of, with_weighty_labels
+from gssc.learner.other_models import is_ahead, models_to_ask, trained_opinion
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import PARTNERS, Rounds
 from gssc.learner.settings import Config
-from gssc.learner.student import StudentTraining
+from gssc.learner.student import SHOWN, StudentTraining
 from gssc.learner.students import Students, opinion_of
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.sparsify.evidence import Evidence
@@ -56,10 +57,9 @@ class LearnerTraining(Training):
         graph: the problem, with one class per node.
         config: all settings.
         class_weight: weight of each class, [C], in place of what the settings say.
-        node_weight: weight of each node's label, [N]; all one if left out.
+        node_weight: weight of each node's label, [N]; all one if left out. A label of weight zero is no label.
     """
 
-    config_class = Config
     config: Config
     best: BestStudent
     weighs_edges = True
@@ -78,25 +78,31 @@ class LearnerTraining(Training):
         super().__init__(graph, config, BestStudent())
         if not self.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
-        seen, seed = self.seen, config.train.seed
         self.phase = "teachers"  # then "pairs", "rounds"
         self.scaling_name = ""
         self.choices: dict[str, str] = {}  # what was decided, and why
+        if node_weight is not None:
+            node_weight = node_weight[self.seen_nodes]
+            self.seen = with_weighty_labels(self.seen, node_weight)
         if class_weight is None and config.train.class_weight == "balanced":
-            class_weight = balanced_weights(seen.labels[seen.train], seen.num_classes)
+            class_weight = balanced_weights(self.seen.labels[self.seen.train], self.seen.num_classes)
+        if class_weight is not None:
+            self.seen = with_weighty_labels(self.seen, class_weight[self.seen.labels])
+        seen, seed = self.seen, config.train.seed
         self.jury = Jury(
             known_labels(seen),
             seen.train,
             some_of(seen.val, MOST_JUDGING, seed),
             seen.num_classes,
             class_weight,
-            None if node_weight is None else node_weight[self.seen_nodes],
+            node_weight,
             np.random.default_rng([seed, 1]),
         )
         with computing(config.train.threads):
             compared = seen.with_(features=columns_on_one_scale(seen.features, config.train.normalize))
             known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
             self.trust = weighed(known, seen.edge_weight)
+        self.believed = known.keep  # without the given weights: a light edge is not a wrong one
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
         self.faculty = Faculty(seen, self.trust.keep, self.pool, config.train.normalize, seed)
@@ -146,13 +152,15 @@ class LearnerTraining(Training):
         self.choices["normalize"] = f"{self.scaling_name}: {reason}"
         yield self._step("scaling")
         for phase in faculty.linear() if teachers.linear else ():
+            self.pool.prune_if_large(teachers.best)
             yield self._step(phase)
         self.choices["labels"] = f"{faculty.label_noise:.1%} of the training labels look wrong"
         self._decide_correction()
         for phase in faculty.trees(self._rows()) if teachers.trees else ():
+            self.pool.prune_if_large(teachers.best)
             yield self._step(phase)
-        for name in filter(None, teachers.models.split(",")):
-            yield from self._ask_model(name.strip())
+        for name in models_to_ask(teachers.models, faculty):
+            yield from self._ask_model(name)
         if not self.pool.opinions:
             raise GsscError("no teacher is asked: set teachers.linear or teachers.trees, or name teachers.models")
         helps, reason = faculty.graph_helps()
@@ -199,7 +207,7 @@ class LearnerTraining(Training):
             self.student = self._make_student(kind, everything=True)
             for _ in self.student.run():
                 pass
-        self.best.offer(merit, error, f"{kind}, round {self.rounds.number + 1}")
+        self.best.offer(merit, error, f"{SHOWN.get(kind, kind)}, round {self.rounds.number + 1}")
         self.rounds.student_ended(opinion, kept)
         yield last
 
@@ -223,6 +231,7 @@ class LearnerTraining(Training):
         self.pool.add(name, (opinion,))
         self.pool.add_spread(name)
         self.pool.add_products(name, [partner for partner in partners if partner in self.pool.opinions])
+        self.pool.prune_if_large(self.config.teachers.best)
 
     def _pairs_are_wanted(self) -> bool:
         """Return whether to train on pairs, which needs edges and held-out labels that can judge its opinion."""
@@ -235,7 +244,10 @@ class LearnerTraining(Training):
         if self.pairs is None:
             config = self.config.for_pairs(self.scaling_name)
             self.pairs = BilevelTraining(self.seen.with_(test=None), config, sparsifier=self._known_sparsifier())
-            self.pairs.label_keep = self.faculty.weigh_labels()
+            weight = self.jury.node_weight
+            self.pairs.label_keep = self.faculty.weigh_labels() * weight / weight[self.seen.train].max()
+            if self.jury.weighs:
+                self.pairs.class_weight = torch.from_numpy(self.jury.class_weight).float()
         return self.pairs
 
     def _known_sparsifier(self) -> Evidence | None:
@@ -246,20 +258,15 @@ class LearnerTraining(Training):
         return Evidence(no_rows, edges, self.config.sparsifier, self.rng, self.trust.keep)
 
     def _ask_model(self, name: str) -> Iterator[Step]:
-        """Train another model with its own settings and pool its opinion."""
-        from gssc.recipes import config_for
-        from gssc.train.registry import training_class
-
-        if self.jury.cross_validates:
-            raise GsscError(f"teachers.models: {name} needs validation labels to be judged by; the graph has too few")
-        if name not in self.faculty.fitted:
-            config = config_for(name, self.graph.name, self.graph.split, {"train": {"seed": self.config.train.seed}})
-            model = training_class(name)(self.seen.with_(test=None), config)
-            for _ in model.epochs():
-                pass
-            scores = torch.from_numpy(model.outcome().scores)
-            self.faculty.fitted[name] = (self.task.probabilities(scores).numpy(),)
-        self._add_opinion(name, self.faculty.fitted[name][0], self.pool.best(PARTNERS))
+        """Ask another model and pool its opinion; one that nobody named only if it is ahead of the others."""
+        known = self.faculty.fitted.get(name)
+        views = known or trained_opinion(name, self.graph, self.seen, self.config.train.seed)
+        self.faculty.store(name, views)
+        joins = True
+        if self.config.teachers.models == "auto":
+            joins, self.choices["models"] = is_ahead(name, views, self.pool)
+        if joins:
+            self._add_opinion(name, views[0], self.pool.best(PARTNERS))
         yield self._step(name)
 
     # Rows -------------------------------------------------------------------------------------------------------
@@ -279,14 +286,15 @@ class LearnerTraining(Training):
     def _step(self, phase: str) -> Step:
         """Return a record of the best opinion so far, or of equal probabilities while there is none."""
         best = self.pool.best(1)
-        even = np.ones((self.seen.num_nodes, self.seen.num_classes), dtype=np.float32)
-        view = self.pool.opinions[best[0]][-1] if best else even
+        shape = self.seen.num_nodes, self.seen.num_classes
+        view = self.pool.opinions[best[0]][-1] if best else np.ones(shape, dtype=np.float32)
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
     def _student_step(self, kind: str, loss: float) -> Step:
         assert self.student is not None
         logits = torch.from_numpy(self._logits(self.student.model))
-        return Step(f"student {self.rounds.number + 1}, {kind}", logits, self._trusted(), {"classification_loss": loss})
+        phase = f"student {self.rounds.number + 1}, {SHOWN.get(kind, kind)}"
+        return Step(phase, logits, self._trusted(), {"classification_loss": loss})
 
     def _of_all_nodes(self, scores: Tensor) -> Tensor:
         """Scores of seen nodes among those of all nodes; zeros for the others."""
@@ -295,12 +303,12 @@ class LearnerTraining(Training):
         return found
 
     def _trusted(self) -> np.ndarray:
-        return np.flatnonzero(self.trust.keep > 0.5)
+        return np.flatnonzero(self.believed > 0.5)
 
     def _logits(self, model: Student) -> np.ndarray:
         """Logits of every node of the graph, unseen ones included, [N, C]."""
         table = self._table()
-        if self.seen is not self.graph:
+        if self.seen.num_nodes < self.graph.num_nodes:
             table = FeatureTable(self.graph.features, table.scaling)
         return all_logits(model, table.features)
 
@@ -365,7 +373,7 @@ class LearnerTraining(Training):
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
         """Edges that training saw, and the keep probability of each; at the end with the kept student's opinion."""
-        keep = self.trust.keep
+        keep = self.believed
         if self.kept_student is not None and self.config.sparsifier.name != "none":
             opinion = softmax(all_logits(self.kept_student, self._rows()), axis=1)
             keep = with_opinions(keep, self.seen.edges, opinion)
@@ -375,18 +383,3 @@ class LearnerTraining(Training):
         if self.kept_student is None:
             raise GsscError("nothing was trained yet: run the training to its end first")
         return self.kept_student
-
-
-def some_of(nodes: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Return nodes, or a sorted sample if they are more than the most."""
-    if len(nodes) <= most:
-        return nodes
-    return np.sort(np.random.default_rng([seed, 5]).choice(nodes, most, replace=False))
-
-
-def known_labels(graph: Graph) -> np.ndarray:
-    """Labels of training and validation nodes; -1 everywhere else, so that no test label can influence anything."""
-    labels = np.full(graph.num_nodes, -1, dtype=np.int64)
-    known = np.concatenate([graph.train, graph.val])
-    labels[known] = graph.labels[known]
-    return labels

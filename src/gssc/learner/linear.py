@@ -144,8 +144,7 @@ def logistic_map(
     basis = None
     if len(rows) < rows.shape[1]:
         # The optimum lies in the span of the training rows: as many coordinates as labels give the same answer.
-        _, values, directions = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
-        basis = directions[values > 1e-6 * max(values[0], 1e-12)].T.astype(np.float32)
+        basis = span_of(rows)
         rows = rows @ basis
     present = np.unique(labels)
     bias = np.full(classes, -np.inf, dtype=np.float32)
@@ -163,6 +162,15 @@ def logistic_map(
     weights[:, present] = found.T if basis is None else basis @ found.T
     bias[present] = constants
     return weights, bias
+
+
+def span_of(rows: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of the span of a few wide rows, float32 [d, k], from the products of rows with one another."""
+    wide = rows.astype(np.float64)
+    squares, shares = np.linalg.eigh(wide @ wide.T)
+    lengths = np.sqrt(np.maximum(squares, 0))
+    kept = lengths > 1e-6 * max(lengths.max(), 1e-12)
+    return np.asarray(wide.T @ (shares[:, kept] / lengths[kept]), dtype=np.float32)
 
 
 def _class_means(classes: int) -> Fit:

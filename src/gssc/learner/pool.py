@@ -15,6 +15,7 @@ Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each vi
 
 STEPS = (2, 5)  # of averaging an opinion over the graph
 KEPT = 12  # opinions that stay in the pool from one round to the next
+MOST_NUMBERS = 1 << 27  # in the pool, half a gigabyte; with more, only those opinions stay while teachers are asked
 LEAST_WEIGHT = 1e-3  # relative to the best opinion; below, an opinion has no part in the teacher
 
 
@@ -26,17 +27,24 @@ class Pool:
         edges: undirected edges that opinions may be averaged over, [2, E].
         keep: keep probability of each edge, [E].
         num_nodes: number of nodes.
+
+    Attributes:
+        opinions: by name.
+        merits: of these.
+        scores: held-out score of every opinion that was ever added.
     """
 
     def __init__(self, jury: Jury, edges: np.ndarray, keep: np.ndarray, num_nodes: int):
         self.jury, self.edges, self.keep, self.num_nodes = jury, edges, keep, num_nodes
         self.opinions: dict[str, Views] = {}
         self.merits: dict[str, tuple[float, float]] = {}
+        self.scores: dict[str, float] = {}
 
     def add(self, name: str, views: Views) -> None:
         """Add an opinion, calibrated by the held-out labels."""
         calibrated = self.jury.calibrated(views)
         self.opinions[name], self.merits[name] = calibrated, self.jury.merit(calibrated)
+        self.scores[name] = self.jury.score(calibrated)
 
     def add_spread(self, name: str) -> None:
         """Add averages of an opinion over edges, weighted equally, by trust, and by trust and agreement."""
@@ -115,6 +123,11 @@ class Pool:
         self.opinions = {name: self.opinions[name] for name in kept}
         self.merits = {name: self.merits[name] for name in kept}
 
+    def prune_if_large(self, count: int) -> None:
+        """The same if opinions take much memory, as of many nodes and classes, or in several views."""
+        if sum(numbers_of(views) for views in self.opinions.values()) > MOST_NUMBERS:
+            self.prune(count)
+
     def state_dict(self) -> dict[str, Any]:
         """The opinions, as tensors."""
         return {name: [torch.from_numpy(view) for view in views] for name, views in self.opinions.items()}
@@ -123,6 +136,11 @@ class Pool:
         """Resume from a state of :meth:`state_dict`."""
         self.opinions = {name: tuple(view.numpy() for view in views) for name, views in state.items()}
         self.merits = {name: self.jury.merit(views) for name, views in self.opinions.items()}
+
+
+def numbers_of(views: Views) -> int:
+    """Number of values of an opinion."""
+    return sum(view.size for view in views)
 
 
 def uses_edges(name: str) -> bool:

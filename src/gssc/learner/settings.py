@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gssc.config import ContrastConfig, RunConfig
-from gssc.models.student import GsscSettings
+from gssc.models.settings import GsscSettings
 from gssc.settings import setting
-from gssc.sparsify.evidence import EvidenceSettings
+from gssc.sparsify.settings import EvidenceSettings
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,7 +30,9 @@ class TeachersSettings:
             graph that is streamed.
         correction: whether a matrix fitted to validation labels corrects opinions that mistake classes: ``auto`` where
             that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
-        models: names of other models to ask, separated by commas, such as ``gcn,sgformer``; see gssc bench --list.
+        models: names of other models to ask, separated by commas, such as ``gcn,sgformer`` (see gssc bench --list);
+            ``auto`` is ``sage`` on graphs of at most 100,000 edges where averages over edges are not best, ``none``
+            asks none.
         best: number of opinions whose mean is the teacher.
         rounds: how often students learn from the teacher and join the pool of opinions.
     """
@@ -41,7 +43,7 @@ class TeachersSettings:
     pair_epochs: int = setting(5, low=1)
     pair_batches: int = setting(20, low=1)
     correction: Literal["auto", "never"] = "auto"
-    models: str = ""
+    models: str = "auto"
     best: int = setting(5, low=1)
     rounds: int = setting(3, low=1)
 

@@ -14,8 +14,10 @@ import torch
 from scipy.special import softmax
 from torch import nn
 
+from gssc.data.scaling import mean_length
 from gssc.learner.linear import Fit
-from gssc.models.student import GsscSettings, Student, StudentSettings, all_logits, as_rows
+from gssc.models.settings import GsscSettings
+from gssc.models.student import Student, StudentSettings, all_logits, as_rows
 from gssc.train.checkpoint import rng_state
 from gssc.train.optimize import descend, falling
 from gssc.train.training import Diverged
@@ -25,6 +27,7 @@ NARROW = 128  # columns that a student sees whole; of wider rows it may drop hal
 BATCH = 256, 1024  # fewest and most rows per step; wide rows, which have many weights to update in each, take the most
 BATCHES = 64  # in a pass over narrow rows, if the size of a batch allows it
 CLOSE = "close"  # kind of student that follows its teacher's opinion of every row as closely as it can
+SHOWN = {CLOSE: "unregularised"}  # what people read; checkpoints hold the kind
 LEAST_PASSES = 10  # over the rows, however many steps they take
 
 
@@ -48,6 +51,7 @@ class StudentTraining:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.model = Student(rows.shape[1], soft.shape[1], settings, 1 / mean_length(rows))
+            self.model.first.weight.data[torch.from_numpy(unused_columns(rows[nodes]))] = 0
             self.torch_state = torch.get_rng_state()
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
@@ -157,14 +161,7 @@ def labels_only_mlp(classes: int, seed: int) -> Fit:
     return fit
 
 
-def mean_length(rows: Any) -> float:
-    """Mean Euclidean length of sparse or non-negative rows; 1 for others, which stand on a scale of their own.
-
-    Rows divided by their sums are short, the shorter the more values they have; of length one on average, all sets of
-    features suit the same learning rate.
-    """
-    if not sp.issparse(rows) and rows.min() < 0:
-        return 1.0
-    squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
-    length = float(np.sqrt(np.asarray(squares, dtype=np.float64)).mean())
-    return length if length > 0 else 1.0
+def unused_columns(rows: Any) -> np.ndarray:
+    """Columns that are zero in every row: a weight that cannot be learned would add noise to rows that have a value."""
+    filled = rows.getnnz(axis=0) if sp.issparse(rows) else rows.any(axis=0)
+    return np.flatnonzero(~filled.astype(bool))

@@ -11,7 +11,8 @@ import torch
 from gssc.graph import Graph
 from gssc.learner.jury import MANY, TINY, Jury
 from gssc.learner.student import StudentTraining, batches_and_passes, student_variants
-from gssc.models.student import GsscSettings, StudentSettings, all_logits
+from gssc.models.settings import GsscSettings
+from gssc.models.student import StudentSettings, all_logits
 
 VISITS_PER_EDGE = 8  # that a student may pay to rows: about the work of 200 epochs of a GCN
 VISITS = 4_000_000  # that a student may pay to rows on any graph: less than a minute

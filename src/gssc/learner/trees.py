@@ -20,7 +20,7 @@ TREE_WORK = 2_500_000  # trees times labels times classes, beyond which there ar
 LABELS_FOR_BOOSTING = 100
 BOOSTING_WORK = 1_000_000  # rows times classes, beyond which no trees are boosted
 KERNEL_POINTS = 300
-KERNEL_LABELS = 5000  # that kernel regressions are fitted to
+KERNEL_LABELS = 5000  # that kernel regressions and scikit-learn's MLP are fitted to
 NARROW = 256  # columns of dense features that are taken as they are
 
 
@@ -85,9 +85,7 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
 
     def fit_with(penalty: float, scale: float) -> Fit:
         def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
-            if len(train) > KERNEL_LABELS:
-                some = np.random.default_rng(seed).choice(len(train), KERNEL_LABELS, replace=False)
-                train, labels, weight = train[some], labels[some], None if weight is None else weight[some]
+            train, labels, weight = some_labels(train, labels, weight, seed)
             points = min(KERNEL_POINTS, len(train))
             kernel = approximation.Nystroem(gamma=scale / inputs.shape[1], n_components=points, random_state=seed)
             with quiet():
@@ -98,23 +96,24 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
         return fit
 
     mlp = require("sklearn.neural_network", extra="data").MLPClassifier
-    net = _unweighted(lambda: mlp(early_stopping=False, max_iter=300, alpha=1e-3, random_state=seed), classes)
+    plain = _fit(lambda: mlp(early_stopping=False, max_iter=300, alpha=1e-3, random_state=seed), classes)
+
+    def net(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+        return plain(inputs, *some_labels(train, labels, weight, seed))
+
     return {"labels-only MLP": net} | {
         f"kernel regression, C={c:g}, scale {s:g}": fit_with(c, s) for c in (1.0, 10.0, 100.0) for s in (0.3, 1.0)
     }
 
 
-def _unweighted(make: Any, classes: int) -> Fit:
-    """A fit of a model that takes no weights: rows of weighty classes are repeated in its place."""
-    plain = _fit(make, classes)
-
-    def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
-        if weight is not None:
-            times = np.maximum(np.round(weight / max(weight[weight > 0].min(), 1e-9)), 0).astype(np.int64).clip(max=100)
-            train, labels = np.repeat(train, times), np.repeat(labels, times)
-        return plain(inputs, train, labels, None)
-
-    return fit
+def some_labels(
+    train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return training nodes, labels and weights, or a sample if they are too many for kernels."""
+    if len(train) <= KERNEL_LABELS:
+        return train, labels, weight
+    some = np.random.default_rng(seed).choice(len(train), KERNEL_LABELS, replace=False)
+    return train[some], labels[some], None if weight is None else weight[some]
 
 
 def _fit(make: Any, classes: int) -> Fit:
