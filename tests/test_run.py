@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,15 @@ def test_another_graph_is_not_taken_up(graph_file: Path, tmp_path: Path) -> None
             break
     del run
     csbm(nodes=120, seed=4).save(graph_file)
+    with pytest.raises(GsscError, match="not the one the run began with"):
+        Run(tmp_path / "run", settings(graph_file), resume=True)
+
+
+def test_other_edge_weights_are_another_graph(graph_file: Path, tmp_path: Path) -> None:
+    weight = np.linspace(1, 2, csbm(nodes=120).num_edges)
+    csbm(nodes=120).with_(edge_weight=weight).save(graph_file)
+    Run(tmp_path / "run", settings(graph_file))
+    csbm(nodes=120).with_(edge_weight=weight[::-1]).save(graph_file)
     with pytest.raises(GsscError, match="not the one the run began with"):
         Run(tmp_path / "run", settings(graph_file), resume=True)
 
@@ -460,8 +470,10 @@ def test_fit_and_run_give_the_same_model(tmp_path: Path) -> None:
         assert np.array_equal(bias, other_bias)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_loses_no_finished_epoch(graph_file: Path, tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_loses_no_finished_epoch(graph_file: Path, tmp_path: Path, number: int, request) -> None:
+    request.addfinalizer(partial(signal.signal, number, signal.getsignal(number)))
+    signal.signal(number, signal.default_int_handler)  # whatever the shell of the tests has set
     before, told = signal.getsignal(number), []
 
     def interrupt(record) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gssc.config import ContrastConfig
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.progress import kind_of, records_ahead
+from gssc.names import counted
 from gssc.train.stream import StreamedTraining
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class EpochProgress:
             self.bar.stop()
         elif self.pace.epochs and not failed:
             spent = clock(sum(self.pace.seconds.values()))
-            self.console.print(f"trained {sum(self.pace.epochs.values())} epochs in {spent}", soft_wrap=True)
+            self.console.print(f"trained {counted(sum(self.pace.epochs.values()), 'epoch')} in {spent}", soft_wrap=True)
 
     def show(self, epoch: Epoch) -> None:
         """Update with the record of an epoch."""

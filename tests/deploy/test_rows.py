@@ -318,6 +318,17 @@ def test_a_named_id_goes_before_row_numbers_without_a_name(tmp_path: Path) -> No
     assert read_table(tmp_path / "x.csv", None)[0] == ["n1"]  # the reader that travels with an export
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("who,load,label\nn1,2,x\n", ["n1"]), ("label,load\nx,2\n", None), ("load,who\n2,n1\n", None)],
+)
+def test_an_export_takes_the_ids_that_prediction_takes(tmp_path: Path, text: str, expected: list[str] | None) -> None:
+    (tmp_path / "x.csv").write_text(text)
+    rows = read_rows(tmp_path / "x.csv", ["load"])
+    assert (None if rows.ids is None else rows.ids.tolist()) == expected
+    assert read_table(tmp_path / "x.csv", ["load"])[0] == expected
+
+
 def test_bytes_are_read_as_text(tmp_path: Path) -> None:
     names = ["a", "\u00e4"]
     pq.write_table(pa.table({"id": [name.encode() for name in names], "f": [1.0, 2.0]}), tmp_path / "x.parquet")

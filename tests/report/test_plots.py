@@ -143,3 +143,11 @@ def test_curves_of_different_models_are_not_joined() -> None:
     assert np.array_equal(np.isnan(at), np.isnan(values))
     one = {"epoch": np.arange(3.0), "phase": np.array(["warm-up", "alternate", "alternate"])}
     assert np.array_equal(with_gaps(one, np.arange(3.0))[1], np.arange(3.0))
+
+
+def test_the_legend_of_keep_probabilities_covers_no_bar() -> None:
+    keep, same = np.array([0.01, 0.02, 0.06, 0.9]), np.array([True, False, False, True])
+    ax = report.keep_probability_histogram(keep, same, Figure().subplots())
+    ax.figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    assert not any(legend.overlaps(bar.get_window_extent()) for bar in ax.patches if bar.get_height() > 0)

@@ -123,6 +123,27 @@ def test_mlflow_gets_settings_epochs_and_result(graph: Graph, tmp_path: Path, mo
     assert {point.step for point in history} == {0, 1, 2, 3, 4}
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow_has_a_store_of_its_own_that_is_found_again(graph: Graph, tmp_path: Path, monkeypatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    (here / "mlruns").mkdir()  # with which MLflow itself would choose its file store, and refuse it
+    monkeypatch.chdir(here)
+    with pytest.raises(KeyboardInterrupt):
+        trackers = [make_tracker("mlflow"), Recorder(stop_after=2)]
+        Run(tmp_path / "run", parse_config(SHORT), graph).train(callbacks=trackers)
+    assert trackers[0].look == f"look with: mlflow ui --backend-store-uri sqlite:///{here / 'mlflow.db'}"
+    monkeypatch.chdir(elsewhere)
+    Run(tmp_path / "run", parse_config(SHORT), graph, resume=True).train(callbacks=[make_tracker("mlflow")])
+    assert list(elsewhere.iterdir()) == []
+    client = mlflow.MlflowClient(f"sqlite:///{here / 'mlflow.db'}")
+    (finished,) = client.search_runs([client.get_experiment_by_name("small").experiment_id])
+    assert finished.info.status == "FINISHED"
+
+
 def test_an_unknown_tracker_is_refused_before_training(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["train", "csbm", "--track", "tensorbord"]) == 2

@@ -25,6 +25,7 @@ from gssc.audit.reasons import (
     share_below,
 )
 from gssc.files import atomic_write
+from gssc.names import counted
 
 BINS = 20
 DOUBTED = 0.5  # a score above this is called doubtful
@@ -85,7 +86,7 @@ def page(findings: Findings, top: int = 200) -> str:
     numbers = [
         _number("edges", int((edges.score > DOUBTED).sum()), f"of {len(edges):,} edges are doubtful"),
         _number("labels", int((labels.score > DOUBTED).sum()), f"of {len(labels):,} training labels are doubtful"),
-        _number("duplicates", conflicts, f"of {groups:,} groups of duplicates have conflicting labels"),
+        _number("duplicates", conflicts, f"of {counted(groups, 'group')} of duplicates with conflicting labels"),
         _number("isolated", len(lonely), f"of {graph.num_nodes:,} nodes have no edge or no feature"),
     ]
     label_text = (LABEL_TEXT, LABEL_FORMULA) if graph.task.has_classes else (TARGET_TEXT, TARGET_FORMULA)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gssc.errors import GsscError
 from gssc.files import check_output
+from gssc.names import counted
 
 if TYPE_CHECKING:
     from gssc.audit import Findings
@@ -80,8 +81,8 @@ def run(args: Any) -> None:
             write_table(out, findings)
         else:
             write_page(out, findings, args.top)
-        rows = None if review is None else write_review(review, findings, args.top)
-    reviewed = "" if review is None else f"; {rows:,} rows to review in {review}"
+        rows = 0 if review is None else write_review(review, findings, args.top)
+    reviewed = "" if review is None else f"; {counted(rows, 'row')} to review in {review}"
     show(findings, f"{time.perf_counter() - started:.1f} s, written to {out}{reviewed}")
 
 
@@ -99,9 +100,9 @@ def show(findings: Findings, caption: str) -> None:
         show_table(console, "labels", label_columns(findings, 0, SHOWN), len(findings.labels))
     conflicts = sum(group.conflicting for group in findings.duplicates)
     console.print(
-        f"{len(findings.duplicates):,} groups of nodes with (nearly) equal features, {conflicts:,} of them with "
-        f"conflicting labels; {len(findings.isolated):,} isolated nodes; "
-        f"{len(findings.featureless):,} nodes without a feature",
+        f"{counted(len(findings.duplicates), 'group')} of nodes with (nearly) equal features, {conflicts:,} of them "
+        f"with conflicting labels; {counted(len(findings.isolated), 'isolated node')}; "
+        f"{counted(len(findings.featureless), 'node')} without a feature",
         highlight=False,
     )
     for note in findings.notes:

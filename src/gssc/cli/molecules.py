@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.data.registry import DATASETS
 from gssc.errors import GsscError
 from gssc.files import read_json
 from gssc.molecules.registry import MODELS, molecule_model
+from gssc.names import counted
 from gssc.settings import parse_section, read_settings
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def names_molecules(arguments: Sequence[str]) -> bool:
     if any(argument.partition("=")[0] == "--molecules" for argument in arguments):
         return True
     before = ["", *arguments]
-    named = [word for word, option in zip(arguments, before, strict=False) if not option.startswith("--")]
-    if any(word in DATASETS and DATASETS[word].level == "graph" for word in named):
+    words = (word for word, option in zip(arguments, before, strict=False) if not option.startswith("--"))
+    if any(about_molecules(word) for word in words if not word.startswith("-")):
         return True
     folders = [word for word, option in zip(arguments, before, strict=False) if option == "--out"]
     return "--resume" in arguments and bool(folders) and bool(_noted(Path(folders[0])))
@@ -182,7 +182,9 @@ def audit_molecules(args: Any) -> None:
     molecules = molecules_of(_noted(Path(args.run))["data"], args.data_root)
     labels = doubtful_labels(molecules, seed=args.seed)
     write_doubts(args.out, labels, args.overwrite)
-    table = Table("row", "target", "label", "suggested", "SMILES", caption=f"{len(labels):,} labels in {args.out}")
+    table = Table(
+        "row", "target", "label", "suggested", "SMILES", caption=f"{counted(len(labels), 'label')} in {args.out}"
+    )
     for label in labels[:10]:
         table.add_row(str(label.row), label.target, f"{label.label:g}", f"{label.suggested:.3f}", label.smiles)
     Console(markup=False).print(table)
@@ -208,7 +210,11 @@ def model_name(args: Any) -> str:
 
 def about_molecules(datasets: str | None) -> bool:
     """Return whether the first dataset of `gssc bench` is a set of molecules: those are compared apart from graphs."""
-    first = str(datasets or "").partition(",")[0].partition(":")[0].strip()
+    if not datasets:
+        return False
+    from gssc.data.registry import DATASETS
+
+    first = datasets.partition(",")[0].partition(":")[0].strip()
     return first in DATASETS and DATASETS[first].level == "graph"
 
 

@@ -55,11 +55,11 @@ def run(args: Any) -> None:
     def show(result: dict[str, Any], files: int) -> None:
         nonlocal done
         done += 1
-        progress.print(f"{done} of {files} files: {result['name']}, {result['rows']:,} rows", soft_wrap=True)
+        progress.print(f"{done} of {files} files: {result['name']}, {counted(result['rows'], 'row')}", soft_wrap=True)
 
     found = score(args.run, args.rows, args.out, executor, args.overwrite, on_file=show)
     Console(markup=False, highlight=False).print(
-        f"{found.rows:,} rows of {counted(found.files, 'file')} in {found.seconds:.1f} s, "
+        f"{counted(found.rows, 'row')} of {counted(found.files, 'file')} in {found.seconds:.1f} s, "
         f"written to {counted(found.parts, 'part')} in {args.out}",
         soft_wrap=True,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from gssc.cli.train import add_settings, settings_of
 from gssc.cli.train import expanded as expanded
 from gssc.errors import GsscError
+from gssc.names import counted
 from gssc.recipes import PRESETS
 
 EXAMPLES = """\
@@ -73,7 +74,9 @@ def run(args: Any) -> None:
 
     def show(progress: Any) -> None:
         best = "-" if progress.best is None else f"{progress.best:.4f}"
-        console.print(f"{progress.finished} of {trials} trials, {progress.pruned} pruned; best validation {best}")
+        console.print(
+            f"{progress.finished} of {counted(trials, 'trial')}, {progress.pruned} pruned; best validation {best}"
+        )
 
     try:
         study = tune(tuning, trials, jobs, show)

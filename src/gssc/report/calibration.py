@@ -60,8 +60,8 @@ def reliability_diagram(
     above.set_ylabel("accuracy")
     error = expected_calibration_error(probabilities, labels, BINS)
     above.set_title(f"Reliability, calibration error {error:.3f}")
-    # Below the diagonal there is room: confidence is rarely that far above accuracy.
-    above.legend(loc="lower right")
+    # Below the diagonal there is room: confidence is rarely that far above accuracy. Only wide intervals reach there.
+    above.legend(loc="lower right", frameon=True, framealpha=0.9, edgecolor="none").set_zorder(4)
     below.bar(edges[:-1], count, width=1 / BINS, align="edge", linewidth=0, alpha=0.8)
     below.set_ylabel(of_what)
     below.set_xlabel("confidence")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BINS = 20
+ROOM_FOR_LEGEND = 1.25  # height of the axes, in heights of the tallest bar
 
 
 def keep_probability_histogram(keep_probability: np.ndarray, same_class: np.ndarray, ax: Axes | None = None) -> Axes:
@@ -45,5 +46,6 @@ def keep_probability_histogram(keep_probability: np.ndarray, same_class: np.ndar
     ax.set_xlabel("keep probability")
     ax.set_ylabel("share of its kind")
     if len(keep):
+        ax.set_ylim(0, ROOM_FOR_LEGEND * ax.get_ylim()[1])
         ax.legend(loc="upper left")
     return ax

@@ -105,7 +105,7 @@ class Service:
         self.reader.close()
 
     async def predict(self, request: Request) -> Response:
-        """Rows are dense lists of numbers, or columns and values of what is not zero."""
+        """Rows are lists of numbers, objects by feature name, or columns and values of what is not zero."""
         return Response(await self.classify(request.body), media_type=CONTENT_TYPES["json"])
 
     async def classify(self, read: Callable[[], Awaitable[bytes]]) -> bytes:

@@ -18,7 +18,10 @@ _NUMBERS = {int, float}
 _KINDS = {dict: "an object", list: "a list", bool: "true or false", type(None): "null"}
 # Fields an object may have beside the features: ids, labels, remarks.
 SPARE_FIELDS = 100
-_SHAPES = '{"rows": [[...], ...]}, or {"indices": [[...], ...], "values": [[...], ...]} for sparse rows'
+_SHAPES = (
+    '{"rows": [[...], ...]}, {"rows": [{"NAME": ..., ...}, ...]} for rows by name, or '
+    '{"indices": [[...], ...], "values": [[...], ...]} for sparse rows'
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ import uvicorn
 from gssc.errors import GsscError
 from gssc.serve.limits import Limits
 from gssc.serve.protocol import BoundedProtocol
+from gssc.signals import ENDING
 
 # Files a process has open beside its connections: libraries, the event loop, the process that reads tables.
 OTHER_FILES = 64
@@ -157,8 +158,10 @@ def serve(
     server = Server(configure(app, limits, max_connections), on_start)
     # uvicorn's own handler is installed only while it runs, and raises the signal again when done, so that a graceful
     # end would look like a crash.
-    before = signal.signal(signal.SIGTERM, server.stop)
+    stopping = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, server.stop) for number in stopping}
     try:
         server.run(sockets=[listener])
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

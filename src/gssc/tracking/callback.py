@@ -24,12 +24,17 @@ TRACKERS = {
 class Callback:
     """Follows one run. Override what you need; each method does nothing by default.
 
+    Attributes:
+        look: how to look at what was logged, for the last line of ``gssc train``; empty for nothing to say.
+
     Example:
         >>> class Best(Callback):
         ...     def epoch(self, record):
         ...         if record.best:
         ...             self.score = record.val_score
     """
+
+    look: str = ""
 
     def start(self, run: Run) -> None:
         """Called before the first epoch, also when a run is resumed; ``run.resumed`` and ``run.config`` are set."""

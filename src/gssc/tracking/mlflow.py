@@ -1,7 +1,8 @@
-"""A run in MLflow, in the store that MLFLOW_TRACKING_URI names."""
+"""A run in MLflow, in the store that MLFLOW_TRACKING_URI names, or in a database in the current folder."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from gssc.run import Run
     from gssc.train.selection import Epoch
 
-RUN_ID = "mlflow-run-id.txt"  # in the run folder: a resumed run continues the same MLflow run
+# In the run folder, so that a resumed run continues the same MLflow run: its id, then the store.
+RUN_ID = "mlflow-run-id.txt"
+DATABASE = "mlflow.db"  # the store if none is named: a file that MLflow looks for, too
 
 
 class MLflow(Callback):
@@ -25,7 +28,8 @@ class MLflow(Callback):
 
     Args:
         experiment: name of the experiment; the graph's name if left out.
-        uri: of the tracking store; MLFLOW_TRACKING_URI or MLflow's own default if left out.
+        uri: of the tracking store. If left out, the one that MLFLOW_TRACKING_URI or ``mlflow.set_tracking_uri`` names;
+            else the one that the run began with; else the SQLite database ``mlflow.db`` in the current folder.
     """
 
     def __init__(self, experiment: str | None = None, uri: str | None = None):
@@ -38,10 +42,13 @@ class MLflow(Callback):
             self._open(run)
 
     def _open(self, run: Run) -> None:
-        self.client = self.mlflow.MlflowClient(self.uri)
         known = run.folder / RUN_ID
-        if run.resumed and known.exists():
-            self.run_id = known.read_text(encoding="utf-8").strip()
+        before = known.read_text(encoding="utf-8").split("\n") if run.resumed and known.exists() else []
+        store = self._store(*before[1:2])
+        self.client = self.mlflow.MlflowClient(store)
+        self.look = f"look with: {_command(store)}"
+        if before:
+            self.run_id = before[0]
             self.client.update_run(self.run_id, status="RUNNING")
             return
         name = self.experiment or run.graph.name
@@ -49,10 +56,17 @@ class MLflow(Callback):
         experiment = found.experiment_id if found else self.client.create_experiment(name)
         self.run_id = self.client.create_run(experiment, run_name=Path(run.folder).name).info.run_id
         with atomic_write(known) as temporary:
-            temporary.write_text(self.run_id, encoding="utf-8")
+            temporary.write_text(f"{self.run_id}\n{store}\n", encoding="utf-8")
         entities = self.mlflow.entities
         params = [entities.Param(key, str(value)) for key, value in flat_settings(run.config.to_dict()).items()]
         self.client.log_batch(self.run_id, params=params)
+
+    def _store(self, before: str = "") -> str:
+        if self.uri or self.mlflow.is_tracking_uri_set():
+            return self.uri or str(self.mlflow.get_tracking_uri())
+        for package in ("sqlalchemy", "alembic"):
+            require(package, extra="mlflow")
+        return before or f"sqlite:///{Path(DATABASE).absolute().as_posix()}"
 
     def epoch(self, record: Epoch) -> None:
         """Log the numbers of an epoch in one request."""
@@ -79,3 +93,12 @@ class MLflow(Callback):
         points = [metric(name, value, now, step) for name, value in numbers.items()]
         with self._one_line():
             self.client.log_batch(self.run_id, metrics=points)
+
+
+def _command(store: str) -> str:
+    """Return the command that shows a store, or the address of a server.
+
+    >>> _command("https://mlflow.example.org"), _command("sqlite:////data/mlflow.db")
+    ('https://mlflow.example.org', 'mlflow ui --backend-store-uri sqlite:////data/mlflow.db')
+    """
+    return store if store.startswith("http") else f"mlflow ui --backend-store-uri {shlex.quote(store)}"

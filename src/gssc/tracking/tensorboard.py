@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,9 @@ class TensorBoard(Callback):
         writer = require("torch.utils.tensorboard", extra="tensorboard").SummaryWriter
         step = run.training.epoch if run.resumed else None
         self.settings = flat_settings(run.config.to_dict())
-        self.writer: Any = writer(self.folder or str(run.folder / "tensorboard"), purge_step=step)
+        folder = self.folder or str(run.folder / "tensorboard")
+        self.writer: Any = writer(folder, purge_step=step)
+        self.look = f"look with: tensorboard --logdir {shlex.quote(folder)}"
 
     def epoch(self, record: Epoch) -> None:
         """Write one point per number."""

@@ -63,5 +63,5 @@ def write(model: DeployedMolecules, format: str, folder: Path) -> str:
     tolerance = TOLERANCE * max(1.0, float(np.abs(expected).max()))
     if not difference <= tolerance:
         raise RuntimeError(f"the export differs from the model by {difference:.1e}, more than {tolerance:.0e}")
-    compared = f"Predictions for {len(COMPARED)} molecules differ from the trained model's by at most {difference:.0e}"
-    return f"{use}\n{compared} (tolerance {tolerance:.0e})."
+    compared = f"Predictions for {len(COMPARED)} molecules differ from the trained model's by at most {difference:.1g}"
+    return f"{use}\n{compared} (tolerance {tolerance:.1g})."

@@ -25,7 +25,8 @@ from torch import Tensor, nn
 
 from gssc.features import SparseRows
 from gssc.models.norm_activation import NORM_MOMENTUM
-from gssc.models.str_contrast import STRContrast, STRContrastSettings
+from gssc.models.settings import STRContrastSettings
+from gssc.models.str_contrast import STRContrast
 from gssc.molecules.atom_rows import AtomRows, RowFormat, drop_environments
 from gssc.molecules.batches import MoleculeBatch, collate
 from gssc.molecules.deployed import DeployedMolecules, Layers
@@ -33,7 +34,8 @@ from gssc.molecules.fields import ATOM_WIDTH
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
 from gssc.settings import setting
 from gssc.sparsify.relaxed import sample_edges
-from gssc.sparsify.str_sparse import STRSparse, STRSparseSettings
+from gssc.sparsify.settings import STRSparseSettings
+from gssc.sparsify.str_sparse import STRSparse
 from gssc.tasks import Classes
 from gssc.train.batches import EdgeBatch
 from gssc.train.checkpoint import State
@@ -235,6 +237,7 @@ class GSSCTraining(MoleculeTraining):
         present, place = np.unique(ends, return_inverse=True)
         source, target = torch.from_numpy(place.reshape(2, -1))
         return EdgeBatch(
+            nodes=present,
             rows=SparseRows(self.rows.matrix[present]),
             source=source,
             target=target,
