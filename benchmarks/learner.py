@@ -37,14 +37,13 @@ from gssc.data import load_dataset
 from gssc.data.noise import add_noise
 from gssc.graph import Graph
 from gssc.learner.faculty import Faculty
-from gssc.learner.jury import Jury
-from gssc.learner.learner import known_labels
+from gssc.learner.jury import Jury, known_labels
 from gssc.learner.pool import Pool
 from gssc.recipes import config_for
 from gssc.result import fit
 from gssc.trust.edges import edge_trust
 
-COLUMNS = ("gssc", "gssc-strict", "linear", "linear-corrected", "ridge_student", "gcn", "glnn", "mlp")
+COLUMNS = ("gssc", "gssc-strict", "linear", "linear-corrected", "ridge_student", "linear_rows", "gcn", "glnn", "mlp")
 CITATIONS = ("cora", "citeseer")
 LABEL_NOISE = [f"{kind}:{rate}" for kind in ("uniform", "asymmetric") for rate in (0.2, 0.4, 0.6)]
 STRUCTURE_NOISE = [f"as-distributed:{rate}" for rate in (0.1, 0.2, 0.3)]
@@ -109,7 +108,7 @@ def run(problem: dict[str, str], seed: int, models: list[str]) -> dict[str, Any]
     found: dict[str, Any] = {**problem, "seed": seed}
     for model in models:
         started = time.process_time()
-        if model.startswith("linear"):
+        if model in ("linear", "linear-corrected"):
             score = linear_score(graph, seed, corrects=model == "linear-corrected")
         else:
             strict = {"teachers": {"correction": "never"}} if model == "gssc-strict" else {}
@@ -140,7 +139,7 @@ def table(paths: list[str]) -> None:
             scores = [row[model] for row in found if row.get(model) is not None]
             spread = f" ± {stdev(scores):.2f}" if len(scores) > 1 else ""
             cells.append(f"{mean(scores):.2f}{spread}" if scores else "-")
-        seconds = mean(row["gssc s"] for row in found if "gssc s" in row)
+        seconds = mean([row["gssc s"] for row in found if "gssc s" in row] or [0])
         runs = sum("gssc" in row for row in found)
         sys.stdout.write(f"| {name} | {runs} | {' | '.join(cells)} | {seconds:.0f} |\n")
 

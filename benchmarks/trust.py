@@ -36,7 +36,7 @@ from gssc.learner.linear import ShortRows
 from gssc.learner.settings import Config
 from gssc.learner.spreading import spread, walk_matrix
 from gssc.result import fit
-from gssc.sparsify.str_sparse import STRSparseSettings
+from gssc.sparsify.settings import STRSparseSettings
 from gssc.train.bilevel import BilevelTraining
 from gssc.trust.edges import edge_trust
 from gssc.trust.labels import label_trust
