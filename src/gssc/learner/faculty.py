@@ -21,6 +21,7 @@ from gssc.learner.linear import (
     representations,
     spread_rows,
 )
+from gssc.learner.normal import MOST_COLUMNS, normal_teachers
 from gssc.learner.pool import Pool, Views, numbers_of, runner_up, uses_edges
 from gssc.learner.spreading import walk_matrix
 from gssc.learner.student import labels_only_mlp
@@ -126,7 +127,7 @@ class Faculty:
         return self.label_weight
 
     def trees(self, scaled: np.ndarray) -> Iterator[str]:
-        """Fit forests, boosted trees, kernel regressions (dense rows), an MLP (many labels); yield a phase after each.
+        """Fit trees, normal classes and kernels (dense rows), and an MLP (many labels); yield a phase after each.
 
         Args:
             scaled: rows as students see them.
@@ -140,13 +141,14 @@ class Faculty:
         for name, table in inputs.items():
             grown: list[float] = []
             for kind, fit in tree_teachers(graph.num_classes, labels, graph.num_nodes, self.seed, views).items():
-                if grown and self._far_behind(max(grown)):
+                if grown and not self.jury.cross_validates and self._far_behind(max(grown)):
                     continue  # the others would not catch up, and boosted trees take longest
                 self.ask(f"{kind} on {name}", fit, table)
                 grown.append(self.pool.scores[f"{kind} on {name}"])
                 yield "trees"
         if not sp.issparse(scaled):
-            for kind, fit in kernel_teachers(graph.num_classes, self.seed).items():
+            normal = normal_teachers(graph.num_classes) if scaled.shape[1] <= MOST_COLUMNS else {}
+            for kind, fit in (normal | kernel_teachers(graph.num_classes, self.seed)).items():
                 self.ask(kind, fit, scaled)
             yield "kernels"
         if labels >= LABELS_FOR_MLP and not self.jury.cross_validates:

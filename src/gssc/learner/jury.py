@@ -88,10 +88,12 @@ class Jury:
 
     def loss(self, views: tuple[np.ndarray, ...]) -> float:
         """Return the weighted mean negative log-likelihood of the judging labels; NaN if there are none."""
-        if not len(self.truth):
-            return float("nan")
+        return float(-self.likelihoods(views).mean()) if len(self.truth) else float("nan")
+
+    def likelihoods(self, views: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return the log-likelihood of each judging label, times its weight over the mean weight, [n]."""
         likely = self.judged(views)[np.arange(len(self.truth)), self.truth]
-        return float(np.average(-np.log(likely + TINY), weights=self.weight))
+        return np.asarray(np.log(likely + TINY) * (self.weight / self.weight.mean()))
 
     def loss_of_logits(self, logits: np.ndarray) -> float:
         """The same for logits of the judging nodes, [n, C]."""

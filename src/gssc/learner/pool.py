@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import softmax
 
 from gssc.learner.jury import MANY, TINY, Jury, normalized
 from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
@@ -16,6 +17,7 @@ Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each vi
 STEPS = (2, 5)  # of averaging an opinion over the graph
 KEPT = 12  # opinions that stay in the pool from one round to the next
 MOST_NUMBERS = 1 << 27  # in the pool, half a gigabyte; with more, only those opinions stay while teachers are asked
+DRAWS = 200  # of weights of few judging labels
 LEAST_WEIGHT = 1e-3  # relative to the best opinion; below, an opinion has no part in the teacher
 
 
@@ -85,17 +87,21 @@ class Pool:
     def weights(self) -> dict[str, float]:
         r"""Weight of every opinion where labels are few, by how likely the judging labels are under it.
 
-        .. math:: w_k \propto \exp\Bigl(\sum_i \log p_k(y_i)\Bigr)
+        .. math:: w_k = \mathrm{mean}_b \,
+            \frac{\exp \sum_i v_{bi} \log p_k(y_i)}{\sum_l \exp \sum_i v_{bi} \log p_l(y_i)}
 
-        With a handful of labels many opinions share the weight, because the best of all is partly lucky; with more
-        labels the weight goes to the few that are clearly ahead (pseudo-BMA, Yao et al. 2018).
+        Each of the draws b gives the n labels other weights v, which sum to n (Bayesian bootstrap). An opinion that is
+        ahead because of a few labels loses its lead in many draws, so that the weight is shared as widely as so few
+        labels demand (pseudo-BMA+, Yao et al. 2018).
         """
         if not len(self.jury.truth):  # nothing judges; opinions that use the graph, if there is one, count alike
             return dict.fromkeys([name for name in self.opinions if uses_edges(name)] or self.opinions, 1.0)
-        likely = {name: -self.jury.loss(views) * len(self.jury.truth) for name, views in self.opinions.items()}
-        top = max(likely.values())
-        found = {name: float(np.exp(value - top)) for name, value in likely.items()}
-        return {name: weight for name, weight in found.items() if weight > LEAST_WEIGHT}
+        likely = np.stack([self.jury.likelihoods(views) for views in self.opinions.values()])  # [opinions, labels]
+        count = likely.shape[1]
+        draws = count * np.random.default_rng(0).dirichlet(np.ones(count), DRAWS)
+        found = softmax(draws @ likely.T, axis=1).mean(axis=0)
+        least = LEAST_WEIGHT * found.max()
+        return {name: float(weight) for name, weight in zip(self.opinions, found, strict=True) if weight > least}
 
     def team(self, count: int) -> list[str]:
         """Names of the opinions whose mean is the teacher, some of them twice if labels are many.

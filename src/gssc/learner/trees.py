@@ -57,20 +57,20 @@ def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 
         labels: number of training labels.
         rows: number of rows that predictions are made for.
         seed: of the trees.
-        views: how often each forest is grown; with several, each has a quarter of the trees.
+        views: how often each forest is grown; with several, as where labels are few, each has half of the trees, with
+            leaves of one label.
     """
     ensemble = require("sklearn.ensemble", extra="data")
     trees = TREES if labels <= LABELS_FOR_ALL_TREES else max(50, TREES * LABELS_FOR_ALL_TREES // labels)
     trees = min(trees, max(FEWEST_TREES, TREE_WORK // (labels * classes)))
-    trees = trees if views == 1 else max(1, trees // 4)
+    trees, leaf = (trees, 2) if views == 1 else (max(1, trees // 2), 1)
+    grown = {"min_samples_leaf": leaf, "random_state": seed}
     found = {
-        "forest": _fit(lambda: ensemble.RandomForestClassifier(trees, min_samples_leaf=2, random_state=seed), classes),
-        "extra trees": _fit(
-            lambda: ensemble.ExtraTreesClassifier(trees, min_samples_leaf=2, random_state=seed), classes
-        ),
+        "forest": sklearn_fit(lambda: ensemble.RandomForestClassifier(trees, **grown), classes),
+        "extra trees": sklearn_fit(lambda: ensemble.ExtraTreesClassifier(trees, **grown), classes),
     }
     if labels >= LABELS_FOR_BOOSTING and rows * classes <= BOOSTING_WORK:
-        found["boosted trees"] = _fit(
+        found["boosted trees"] = sklearn_fit(
             lambda: ensemble.HistGradientBoostingClassifier(
                 max_iter=100, learning_rate=0.08, max_leaf_nodes=15, early_stopping=False, random_state=seed
             ),
@@ -96,7 +96,7 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
         return fit
 
     mlp = require("sklearn.neural_network", extra="data").MLPClassifier
-    plain = _fit(lambda: mlp(early_stopping=False, max_iter=300, alpha=1e-3, random_state=seed), classes)
+    plain = sklearn_fit(lambda: mlp(early_stopping=False, max_iter=300, alpha=1e-3, random_state=seed), classes)
 
     def net(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
         return plain(inputs, *some_labels(train, labels, weight, seed))
@@ -116,7 +116,9 @@ def some_labels(
     return train[some], labels[some], None if weight is None else weight[some]
 
 
-def _fit(make: Any, classes: int) -> Fit:
+def sklearn_fit(make: Any, classes: int) -> Fit:
+    """Return the fit of a classifier of scikit-learn, of which ``make`` returns a new one."""
+
     def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
         found = np.zeros((len(inputs), classes), dtype=np.float32)
         known = np.unique(labels)

@@ -1,0 +1,52 @@
+"""Teachers for narrow rows that take every class for a normal distribution: discriminant analysis, naive Bayes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from gssc.extras import require
+from gssc.learner.linear import Fit, quiet
+from gssc.learner.trees import sklearn_fit
+
+MOST_COLUMNS = 256  # with more, a covariance takes too long
+VARIANCE_ADDED = 0.03  # to every column of naive Bayes, as a share of the largest variance
+TINY = 1e-9
+
+
+def normal_teachers(classes: int) -> dict[str, Fit]:
+    """The fits by name: one covariance for all classes, or independent columns with variances of their own."""
+    naive_bayes = require("sklearn.naive_bayes", extra="data").GaussianNB
+    return {
+        "discriminant analysis": discriminant_analysis(classes),
+        "naive Bayes": sklearn_fit(lambda: naive_bayes(var_smoothing=VARIANCE_ADDED), classes),
+    }
+
+
+def discriminant_analysis(classes: int) -> Fit:
+    r"""Linear discriminant analysis, the covariance shrunk towards a sphere (Ledoit and Wolf 2004).
+
+    .. math:: \log p(c \mid x)
+        = x^\top \Sigma^{-1} \mu_c - \tfrac12 \mu_c^\top \Sigma^{-1} \mu_c + \log \pi_c + \text{const}
+    """
+    ledoit_wolf = require("sklearn.covariance", extra="data").ledoit_wolf
+
+    def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+        weights = np.ones(len(train)) if weight is None else np.asarray(weight, dtype=np.float64)
+        shares = np.bincount(labels, weights, minlength=classes)
+        rows = inputs[train].astype(np.float64)
+        means = np.zeros((classes, rows.shape[1]))
+        np.add.at(means, labels, weights[:, None] * rows)
+        means /= np.maximum(shares, TINY)[:, None]
+        centred = (rows - means[labels]) * np.sqrt(weights / weights.mean())[:, None]
+        with quiet():
+            covariance = ledoit_wolf(centred, assume_centered=True)[0]
+        covariance += TINY * (1 + np.trace(covariance)) * np.eye(len(covariance))
+        directions = np.linalg.solve(covariance, means.T)
+        bias = np.log(np.maximum(shares / shares.sum(), TINY)) - (means * directions.T).sum(axis=1) / 2
+        bias[shares == 0] = -np.inf
+        return np.asarray(softmax(inputs @ directions + bias, axis=1), dtype=np.float32)
+
+    return fit
