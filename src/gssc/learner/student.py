@@ -16,6 +16,7 @@ from torch import nn
 
 from gssc.data.scaling import mean_length
 from gssc.learner.linear import Fit
+from gssc.learner.splits import start_at_splits
 from gssc.models.settings import GsscSettings
 from gssc.models.student import Student, StudentSettings, all_logits, as_rows
 from gssc.train.checkpoint import rng_state
@@ -53,6 +54,8 @@ class StudentTraining:
             self.model = Student(rows.shape[1], soft.shape[1], settings, 1 / mean_length(rows))
             self.model.first.weight.data[torch.from_numpy(unused_columns(rows[nodes]))] = 0
             self.torch_state = torch.get_rng_state()
+        if settings.splits:
+            start_at_splits(self.model, rows[nodes], soft[nodes], settings.splits, seed)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
@@ -133,9 +136,10 @@ def student_variants(
     usual = 200 if small else 300 if wide else 1200
     base = StudentSettings(hidden=model.hidden, layers=model.layers or (1 if wide else 2), steps=model.steps or usual)
     base = base if wide or small else replace(base, batch=min(max(num_nodes // BATCHES, BATCH[0]), BATCH[1]))
+    base = base if wide else replace(base, splits=0.5)
     close = replace(base, dropout=0.0, weight_decay=0.0)
     dropped = replace(base, batch_norm=False, input_dropout=0.5)
-    linear = {"linear": replace(dropped, layers=0, dropout=0.0, weight_decay=0.0)} if unseen else {}
+    linear = {"linear": replace(dropped, layers=0, dropout=0.0, weight_decay=0.0, splits=0.0)} if unseen else {}
     if wide:
         return {CLOSE: close, **linear, "inputs dropped": dropped}
     return {

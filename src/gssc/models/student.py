@@ -32,6 +32,7 @@ class StudentSettings:
         steps: total number of gradient steps.
         batch: rows per step.
         effort: how many times as many steps it takes.
+        splits: share of the units of the first layer that start at splits of trees (:mod:`gssc.learner.splits`).
     """
 
     hidden: int = 256
@@ -44,6 +45,7 @@ class StudentSettings:
     steps: int = 300
     batch: int = 1024
     effort: int = 1
+    splits: float = 0.0
 
 
 class Student(nn.Module):

@@ -1,0 +1,65 @@
+"""Where the first layer of a student starts: at the splits of trees that were grown on its teacher's opinion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from gssc.extras import require
+from gssc.models.student import Student
+
+TREES = 20
+LEAVES = 32
+MOST_ROWS = 2000  # that trees are grown on
+STEEPNESS = 2.0  # of a unit, per standard deviation of its column
+
+
+def start_at_splits(model: Student, rows: Any, soft: np.ndarray, share: float, seed: int) -> None:
+    r"""Let a share of the units of the first layer each look at one column, on both sides of a threshold.
+
+    .. math:: h_k = s_k (x_{j_k} - t_k)
+
+    A unit whose weights are drawn at random mixes all columns, so that a student needs many rows to learn that only a
+    few columns matter, or that classes change at a threshold. Trees need few rows for that. The layer is trained as
+    usual afterwards.
+
+    Args:
+        model: a student with at least one hidden layer, not yet trained.
+        rows: scaled rows it will learn from, dense or CSR, [n, d].
+        soft: its teacher's probabilities for them, [n, C].
+        share: of the units of the first layer.
+        seed: of the trees and the choice of splits.
+    """
+    count = int(share * model.settings.hidden)
+    rng = np.random.default_rng([seed, 11])
+    some = rng.permutation(rows.shape[0])[:MOST_ROWS]
+    few = rows[some].toarray() if sp.issparse(rows) else rows[some]
+    columns, thresholds, gains = tree_splits(few, soft[some], seed)
+    if not count or not len(columns):
+        return  # the teacher's opinion is the same of every row
+    chosen = rng.choice(len(columns), count, p=gains / gains.sum())
+    columns, thresholds = columns[chosen], thresholds[chosen]
+    slopes = STEEPNESS * rng.choice([-1.0, 1.0], count) / np.maximum(few.std(axis=0)[columns], 1e-6)
+    weight, bias = model.first.weight.data, model.first.bias.data
+    weight[:, :count] = 0
+    weight[torch.from_numpy(columns), torch.arange(count)] = torch.from_numpy(slopes).float() / model.input_scale
+    bias[:count] = torch.from_numpy(-slopes * thresholds).float()
+
+
+def tree_splits(rows: np.ndarray, soft: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Column, threshold and square root of the gain of every split of a small forest that predicts soft labels."""
+    forest = require("sklearn.ensemble", extra="data").RandomForestRegressor(
+        TREES, max_leaf_nodes=LEAVES, max_features=0.5, random_state=seed
+    )
+    found = []
+    for tree in (grown.tree_ for grown in forest.fit(rows, soft).estimators_):
+        inner = np.flatnonzero(tree.children_left >= 0)
+        spread = tree.weighted_n_node_samples * tree.impurity
+        gain = spread[inner] - spread[tree.children_left[inner]] - spread[tree.children_right[inner]]
+        useful = gain > 0
+        found.append((tree.feature[inner][useful], tree.threshold[inner][useful], np.sqrt(gain[useful])))
+    columns, thresholds, gains = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return columns.astype(np.int64), thresholds, gains
