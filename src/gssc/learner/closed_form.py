@@ -20,7 +20,6 @@ from gssc.features import FeatureTable
 from gssc.graph import Graph
 from gssc.learner.linear import (
     MOST_NUMBERS,
-    PENALTIES,
     REDUCED,
     logistic_map,
     main_directions,
@@ -35,6 +34,7 @@ from gssc.train.registry import training_way
 from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, deployed_mlp, scored
 from gssc.trust.sketch import unit_rows
 
+PENALTIES = (0.1, 1.0, 10.0, 100.0)  # C of the regressions; of many labels the last may be best
 RIDGES = (0.3, 1.0, 3.0, 10.0)  # penalties of the student, for rows of length one on average
 LOWEST = -30.0  # logit of a class that has no training label
 SURE = 0.99  # share of the given class in the soft label of a training node
@@ -90,14 +90,19 @@ class ClosedFormTraining(Training):
             yield from self._regressions(inputs)
 
     def _regressions(self, inputs: str) -> Iterator[tuple[State, np.ndarray]]:
-        """The weights of a regression per penalty, and its logits of every seen node."""
+        """The weights of a regression per penalty, and its logits of every seen node.
+
+        Penalties are for rows of length one on average. Rows divided by their sums are so short that every penalty
+        would outweigh the labels.
+        """
         seen = self.seen
         rows = self._inputs(inputs, seen, self.sparsifier.edges.numpy(), self.sampled)
+        scale = 1 / mean_length(rows)
+        chosen = rows[seen.train] * scale
+        chosen = chosen.toarray() if sp.issparse(chosen) else chosen
         for penalty in self.penalties:
-            chosen = rows[seen.train]
-            chosen = chosen.toarray() if sp.issparse(chosen) else chosen
             weights, bias = logistic_map(chosen, seen.labels[seen.train], seen.num_classes, penalty)
-            bias = np.maximum(bias, LOWEST)
+            weights, bias = weights * scale, np.maximum(bias, LOWEST)
             yield {"weights": weights, "bias": bias, "inputs": inputs}, rows @ weights + bias
 
     def _teacher(self) -> np.ndarray:
