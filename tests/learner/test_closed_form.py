@@ -64,13 +64,13 @@ def test_they_learn(graph: Graph, name: str):
 
 
 def test_few_long_bags_of_words_are_more_than_the_largest_class():
-    """Divided by their sums, rows of 200 words are short, and the penalty used to outweigh 40 labels."""
+    """Divided by their sums, rows of 600 words are short, and the penalty used to outweigh 40 labels."""
     rng = np.random.default_rng(0)
     labels = (np.arange(120) % 4 == 0).astype(np.int64)
-    chances = np.full((2, 600), 0.25)
-    chances[0, :300] += 0.2
-    chances[1, 300:] += 0.2
-    words = sp.csr_matrix((rng.random((120, 600)) < chances[labels]).astype(np.float32))
+    chances = np.full((2, 2000), 0.25)
+    chances[0, :1000] += 0.18
+    chances[1, 1000:] += 0.18
+    words = sp.csr_matrix((rng.random((120, 2000)) < chances[labels]).astype(np.float32))
     nodes = np.arange(120)
     bags = Graph(words, np.stack([nodes[:-1], nodes[1:]]), labels, train=nodes[:40], val=nodes[40:70], test=nodes[70:])
     assert trained("linear_rows", bags).outcome().test_score > 0.95
