@@ -10,8 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.learner import linear
 from gssc.learner.closed_form import ClosedFormTraining
-from gssc.learner.linear import logistic_map, neighbour_rows, span_of, spread_rows
+from gssc.learner.linear import SHARPNESS, logistic_map, neighbour_rows, ridge_map, span_of, spread_rows
 from gssc.recipes import config_for
 from gssc.train.training import NeedsGraph
 
@@ -140,3 +141,28 @@ def test_the_span_of_wide_rows_by_their_products(size: float):
     np.testing.assert_allclose(basis.T @ basis, np.eye(7), atol=1e-5)
     np.testing.assert_allclose(rows @ basis @ basis.T, rows, atol=1e-5 * size)
     assert span_of(np.zeros((3, 5), dtype=np.float32)).shape == (5, 0)
+
+
+def test_ridge_regression_by_hand():
+    """Squares sum to four, the penalty adds four, and the rows of a class sum to two: slopes are two eighths."""
+    rows, labels = np.array([[-1.0], [-1.0], [1.0], [1.0]]), np.array([0, 0, 1, 1])
+    weights, bias = ridge_map(rows, labels, 2, penalty=0.25)
+    np.testing.assert_allclose(weights / SHARPNESS, [[-0.25, 0.25]])
+    np.testing.assert_allclose(bias / SHARPNESS, [0.5, 0.5])
+    twice = ridge_map(np.concatenate([rows, rows[:1]]), np.append(labels, 0), 2, penalty=0.25)
+    weighted = ridge_map(rows, labels, 2, penalty=0.25 * 5 / 4, weight=np.array([2.0, 1.0, 1.0, 1.0]))
+    np.testing.assert_allclose(twice[0], weighted[0], rtol=1e-5)
+    np.testing.assert_allclose(twice[1], weighted[1], rtol=1e-5)
+
+
+def test_too_many_classes_for_a_logistic_regression(monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 40 + 3  # classes 0 to 2 and 43 have no label
+    rows = (rng.standard_normal((44, 20))[labels] + 0.1 * rng.standard_normal((400, 20))).astype(np.float32)
+    monkeypatch.setattr(linear, "MOST_WORK", 200 * 20 * 40 - 1)
+    monkeypatch.setattr("sklearn.linear_model.LogisticRegression", None)  # not called
+    weights, bias = logistic_map(rows[:200], labels[:200], 44, 1.0)
+    assert ((rows @ weights + bias)[200:].argmax(axis=1) == labels[200:]).mean() > 0.95
+    wide = np.hstack([rows, np.zeros((400, 300), dtype=np.float32)])
+    again = logistic_map(wide[:200], labels[:200], 44, 1.0)  # by the span of the rows
+    np.testing.assert_allclose(wide @ again[0] + again[1], rows @ weights + bias, atol=1e-2)

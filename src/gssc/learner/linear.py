@@ -20,7 +20,8 @@ PENALTIES = (0.1, 1.0, 10.0)  # C of scikit-learn's LogisticRegression
 MOST_NUMBERS = 20_000_000  # of a dense matrix of rows; above, rows are reduced to their main directions
 REDUCED = 256
 MOST_LABELS = 20_000  # that a regression is fitted to
-SHARPNESS = 20.0  # of class means: cosines times this are log odds; tempered afterwards
+MOST_WORK = 1_000_000_000  # labels times columns times classes of a logistic regression, about ten seconds
+SHARPNESS = 20.0  # of class means and ridge regressions: scores times this are log odds; tempered afterwards
 
 Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
 
@@ -133,6 +134,8 @@ def logistic_map(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights [d, C] and bias [C] of a logistic regression; a class without labels gets a bias of minus infinity.
 
+    If labels, columns and classes are so many that it would take minutes, it is a ridge regression.
+
     Args:
         rows: it is fitted to, [n, d].
         labels: their classes, [n].
@@ -153,6 +156,10 @@ def logistic_map(
     if len(present) == 1 or not rows.shape[1]:
         bias[present] = np.log(np.bincount(labels, minlength=classes)[present] / len(labels))
         return weights, bias
+    if rows.size * len(present) > MOST_WORK:
+        found, constants = ridge_map(rows, np.searchsorted(present, labels), len(present), penalty, weight)
+        weights[:, present], bias[present] = found if basis is None else basis @ found, constants
+        return weights, bias
     model = linear_model.LogisticRegression(C=penalty, max_iter=100, tol=1e-3)
     with quiet():
         model.fit(rows, labels, sample_weight=weight)
@@ -162,6 +169,22 @@ def logistic_map(
     weights[:, present] = found.T if basis is None else basis @ found.T
     bias[present] = constants
     return weights, bias
+
+
+def ridge_map(
+    rows: np.ndarray, labels: np.ndarray, classes: int, penalty: float, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [d, C] and bias [C] of a ridge regression to the classes: in closed form, however many classes there are.
+
+    Args: see :func:`logistic_map`.
+    """
+    weights = np.ones(len(rows)) if weight is None else weight / weight.mean()
+    targets = sp.csr_matrix((weights, (labels, np.arange(len(labels)))), shape=(classes, len(labels)))  # weighted
+    shares, middle = np.asarray(targets.sum(axis=1)).ravel() / len(rows), weights @ rows / len(rows)
+    centred = (rows - middle).astype(np.float64)
+    products = (centred * weights[:, None]).T @ centred + np.eye(rows.shape[1]) / penalty
+    found = SHARPNESS * np.linalg.solve(products, (targets @ centred).T)
+    return np.asarray(found, dtype=np.float32), np.asarray(SHARPNESS * shares - middle @ found, dtype=np.float32)
 
 
 def span_of(rows: np.ndarray) -> np.ndarray:
