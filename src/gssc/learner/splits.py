@@ -12,7 +12,8 @@ from gssc.extras import require
 from gssc.models.student import Student
 
 TREES = 20
-LEAVES = 32
+DEPTH = 5
+OUTPUTS = 8  # that trees predict: classes, or as many main directions of the opinion if there are more classes
 MOST_ROWS = 2000  # that trees are grown on
 STEEPNESS = 2.0  # of a unit, per standard deviation of its column
 
@@ -52,8 +53,11 @@ def start_at_splits(model: Student, rows: Any, soft: np.ndarray, share: float, s
 def tree_splits(rows: np.ndarray, soft: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Column, threshold and square root of the gain of every split of a small forest that predicts soft labels."""
     forest = require("sklearn.ensemble", extra="data").RandomForestRegressor(
-        TREES, max_leaf_nodes=LEAVES, max_features=0.5, random_state=seed
+        TREES, max_depth=DEPTH, max_features=1 / 3, random_state=seed
     )
+    if soft.shape[1] > OUTPUTS:
+        soft = soft - soft.mean(axis=0)
+        soft = soft @ np.linalg.eigh(soft.T @ soft)[1][:, -OUTPUTS:]
     found = []
     for tree in (grown.tree_ for grown in forest.fit(rows, soft).estimators_):
         inner = np.flatnonzero(tree.children_left >= 0)
