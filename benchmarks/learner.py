@@ -5,8 +5,8 @@
     python benchmarks/learner.py noise --seeds 1 --models gssc-strict --out strict.jsonl
     python benchmarks/learner.py --table learner.jsonl strict.jsonl
 
-``noise`` has structure noise as in the authors' files, ``structure`` as the paper's text defines it. Models are those of
-the registry, and: ``linear``, the linear model on rows, averaged rows or neighbours' rows with the
+The structure noise of ``noise`` is that of the authors' files, the one of ``structure`` is defined by the paper's text.
+Models are those of the registry, and: ``linear``, the linear model on rows, averaged rows or neighbours' rows with the
 best validation score; ``linear-corrected``, the same after the correction that the learner applies by default, which
 fits a matrix to validation labels; ``gssc-strict``, the learner without that correction: validation labels are used for
 selection only.
