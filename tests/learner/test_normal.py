@@ -54,3 +54,14 @@ def test_constant_columns_and_single_labels(name: str) -> None:
     opinion = normal_teachers(2)[name](rows, np.array([0, 1]), np.array([0, 1]), None)
     assert np.isfinite(opinion).all()
     assert (opinion.argmax(axis=1) == [0, 1, 0, 1, 0, 1]).all()
+    nothing = normal_teachers(2)[name](np.ones((4, 2), dtype=np.float32), np.arange(3), np.array([0, 1, 1]), None)
+    assert np.allclose(nothing, [1 / 3, 2 / 3], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", list(normal_teachers(2)))
+def test_large_values(name: str) -> None:
+    rows, labels = clouds(classes=2)
+    rows[:, 0] += 1e30 * labels
+    opinion = normal_teachers(2)[name](rows, np.arange(60), labels[:60], None)
+    assert np.isfinite(opinion).all()
+    assert (opinion.argmax(axis=1) == labels).mean() > 0.8

@@ -18,11 +18,22 @@ TINY = 1e-9
 
 def normal_teachers(classes: int) -> dict[str, Fit]:
     """The fits by name: one covariance for all classes, or independent columns with variances of their own."""
-    naive_bayes = require("sklearn.naive_bayes", extra="data").GaussianNB
-    return {
-        "discriminant analysis": discriminant_analysis(classes),
-        "naive Bayes": sklearn_fit(lambda: naive_bayes(var_smoothing=VARIANCE_ADDED), classes),
-    }
+    return {"discriminant analysis": discriminant_analysis(classes), "naive Bayes": naive_bayes(classes)}
+
+
+def naive_bayes(classes: int) -> Fit:
+    """Naive Bayes with normal columns, in double precision: squares of large values would overflow otherwise."""
+    model = require("sklearn.naive_bayes", extra="data").GaussianNB
+    plain = sklearn_fit(lambda: model(var_smoothing=VARIANCE_ADDED), classes)
+
+    def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
+        rows = inputs.astype(np.float64)
+        if not np.ptp(rows[train], axis=0).any():  # no variance to compare with
+            shares = np.bincount(labels, weight, minlength=classes)
+            return np.tile((shares / shares.sum()).astype(np.float32), (len(rows), 1))
+        return plain(rows, train, labels, weight)
+
+    return fit
 
 
 def discriminant_analysis(classes: int) -> Fit:
