@@ -35,15 +35,18 @@ def start_at_splits(model: Student, rows: Any, soft: np.ndarray, share: float, s
         seed: of the trees and the choice of splits.
     """
     count = int(share * model.settings.hidden)
+    if not np.ptp(soft, axis=0).any():  # the teacher's opinion is the same of every row, as with one class
+        return
     rng = np.random.default_rng([seed, 11])
     some = rng.permutation(rows.shape[0])[:MOST_ROWS]
     few = rows[some].toarray() if sp.issparse(rows) else rows[some]
     columns, thresholds, gains = tree_splits(few, soft[some], seed)
     if not count or not len(columns):
-        return  # the teacher's opinion is the same of every row
+        return
     chosen = rng.choice(len(columns), count, p=gains / gains.sum())
     columns, thresholds = columns[chosen], thresholds[chosen]
-    slopes = STEEPNESS * rng.choice([-1.0, 1.0], count) / np.maximum(few.std(axis=0)[columns], 1e-6)
+    spread = np.maximum(few.std(axis=0, dtype=np.float64), np.finfo(np.float32).tiny)
+    slopes = STEEPNESS * rng.choice([-1.0, 1.0], count) / spread[columns]
     weight, bias = model.first.weight.data, model.first.bias.data
     weight[:, :count] = 0
     weight[torch.from_numpy(columns), torch.arange(count)] = torch.from_numpy(slopes).float() / model.input_scale
