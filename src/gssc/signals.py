@@ -42,5 +42,10 @@ def ending_signals_raised() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+def interrupted_by(number: int) -> KeyboardInterrupt:
+    """Return the exception of a signal: KeyboardInterrupt for Ctrl+C, :class:`Stopped` for the others."""
+    return KeyboardInterrupt() if number == signal.SIGINT else Stopped(number)
+
+
 def _stop(number: int, frame: Any) -> NoReturn:
     raise Stopped(number)

@@ -13,10 +13,14 @@ from gssc.errors import GsscError
 from gssc.files import read_json
 from gssc.molecules.registry import MODELS, molecule_model
 from gssc.names import counted
+from gssc.progress_bar import ProgressBar
 from gssc.settings import parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.molecules.molecule_set import MoleculeSet
+
+
+STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 
 
 def names_molecules(arguments: Sequence[str]) -> bool:
@@ -65,7 +69,7 @@ def _noted(folder: Path) -> dict[str, Any]:
 
 
 def train_molecules(args: Any) -> None:
-    """Load the molecules, train with one line per epoch, show the result."""
+    """Load the molecules, train with a progress bar, show the result."""
     from rich.console import Console
 
     from gssc.molecules.run import MoleculeRun
@@ -118,14 +122,18 @@ def train_molecules(args: Any) -> None:
             "for a probability, train it in a run without them",
             soft_wrap=True,
         )
-    chooses, regression = settings.train.select == "validation", molecules.is_regression
+    regression = molecules.is_regression
+    bar = ProgressBar("training", settings.train.epochs, "epochs", console)
+
+    def show(epoch: Any) -> None:
+        if bar.done == 0:
+            bar.skip(epoch.epoch)  # those before the run was resumed
+        score = f"validation {shown_score(epoch.val_score, regression)}"
+        bar.update(epoch.epoch + 1, f"loss {epoch.classification_loss:.3f}, {score}")
+
     try:
-        metrics = run.train(
-            lambda epoch: console.print(
-                f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
-                f"validation {shown_score(epoch.val_score, regression)}{' (best)' if epoch.best and chooses else ''}"
-            )
-        )
+        with bar:
+            metrics = run.train(show, lambda: console.print(STOPPING))
     except KeyboardInterrupt:
         console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
         raise
@@ -180,7 +188,8 @@ def audit_molecules(args: Any) -> None:
 
     check_output(args.out, (".csv",), args.overwrite)
     molecules = molecules_of(_noted(Path(args.run))["data"], args.data_root)
-    labels = doubtful_labels(molecules, seed=args.seed)
+    with ProgressBar("comparing labels"):
+        labels = doubtful_labels(molecules, seed=args.seed)
     write_doubts(args.out, labels, args.overwrite)
     table = Table(
         "row", "target", "label", "suggested", "SMILES", caption=f"{counted(len(labels), 'label')} in {args.out}"
@@ -230,13 +239,19 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
     cells = molecule_cells(names(options.models, MODELS), names(options.datasets), options.seeds, options.max_epochs)
     console = Console(stderr=True, highlight=False, markup=False)
     rows: list[dict[str, Any]] = []
-    again = {"again": options.rerun, "retry": options.retry}
-    for row in sweep(
-        cells, store, **again, started=lambda cell: console.print(f"{len(rows)} of {len(cells)}: {cell.title}")
-    ):
-        rows.append(row)
-        if row["error"]:
-            console.print(f"failed: {row['model']} on {row['dataset']}, seed {row['seed']}: {row['error']}")
+    with ProgressBar("comparing", len(cells), "runs", console) as bar:
+
+        def started(cell: Any) -> None:
+            bar.update(len(rows), f"running {cell.title}")
+
+        for row in sweep(cells, store, again=options.rerun, retry=options.retry, started=started):
+            bar.advance() if bar.note else bar.skip()  # those in the store take no time
+            bar.note = ""
+            rows.append(row)
+            if row["error"]:
+                console.print(
+                    f"failed: {row['model']} on {row['dataset']}, seed {row['seed']}: {row['error']}", soft_wrap=True
+                )
     return rows
 
 
@@ -263,6 +278,7 @@ def predict_molecules(args: Any) -> None:
     """Predict for a table of SMILES and show how many rows were read."""
     from rich.console import Console
 
+    from gssc.deploy import row_count
     from gssc.deploy.tables import STREAM
     from gssc.molecules.deployed import DeployedMolecules
     from gssc.molecules.predict import predict_table
@@ -270,10 +286,17 @@ def predict_molecules(args: Any) -> None:
     if args.id is not None or args.decimal != ".":
         raise GsscError("--id and --decimal are for feature rows, not for SMILES: predictions have the row number")
     model = DeployedMolecules.load(args.run)
-    counts = predict_table(
-        model, args.rows, args.out, args.smiles_column, overwrite=args.overwrite, invalid=args.invalid or "skip"
-    )
     to_stream = args.out == STREAM
+    with ProgressBar("predicting", row_count(args.rows), "molecules") as bar:
+        counts = predict_table(
+            model,
+            args.rows,
+            args.out,
+            args.smiles_column,
+            overwrite=args.overwrite,
+            invalid=args.invalid or "skip",
+            on_rows=bar.update,
+        )
     text = f"wrote {counts.rows:,} row{'' if counts.rows == 1 else 's'}" + ("" if to_stream else f" to {args.out}")
     if counts.invalid:
         more = ", ..." if counts.invalid > len(counts.first_invalid) else ""

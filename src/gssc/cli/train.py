@@ -9,7 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
+from gssc.cli.molecules import STOPPING, add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
     DataSettings,
@@ -46,7 +46,6 @@ examples:
 Settings are layered, and later ones win: defaults, the recipe of the dataset (model str_contrast only), --preset in
 place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
 """
-STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 DEFAULTS_IN_ARGS = False
 FAST_MODEL = "ridge_student"  # what --fast is short for
 SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
@@ -256,14 +255,14 @@ def announce(run: Run, args: Any) -> None:
         f"{graph.num_classes} {graph.task.outputs}; {counted(len(graph.train), 'training label')}; "
         f"seed {run.config.train.seed}; settings: {'those of the run' if run.resumed else base + ' and options'}"
     )
-    console.print(Text.assemble((graph.name, "bold"), about))
+    console.print(Text.assemble((graph.name, "bold"), about), soft_wrap=not console.is_terminal)
     notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]
     if len(graph.val) == 0:
         chooses = "cross-validation over the training labels chooses the model"
         otherwise = "the full schedule is trained and its last epoch kept"
         notes.append(f"no validation nodes: {chooses if model == DEFAULT_MODEL else otherwise}")
     for note in filter(None, notes):
-        console.print(Text.assemble(("note ", "yellow"), note))
+        console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=not console.is_terminal)
     if run.resumed:
         state = "is finished already" if run.finished else f"continues from epoch {run.training.epoch}"
         console.print(f"{run.folder} {state}")
