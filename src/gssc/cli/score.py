@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +84,7 @@ def expected_rows(source: str, out: str) -> int | None:
 
 
 class WrittenRows:
-    """Counts the rows of the finished parts of a folder; each part is opened once.
+    """Counts the rows that are scored, in finished parts and in those being written; each part is opened once.
 
     Args:
         folder: where the parts are written, by any process.
@@ -93,10 +95,18 @@ class WrittenRows:
         self._rows: dict[str, int] = {}
 
     def count(self) -> int:
-        """Return the number of rows that are written."""
+        """Return the number of rows of all files."""
         from gssc.deploy import row_count
+        from gssc.scoring.parts import ROWS_PREFIX
         from gssc.scoring.score import PARTS
 
         parts = {path.name: path for path in self.folder.glob(PARTS)}
         self._rows = {name: self._rows.get(name) or row_count(path) or 0 for name, path in parts.items()}
-        return sum(self._rows.values())
+        of_files: Counter[str] = Counter()
+        for name, rows in self._rows.items():
+            of_files[name.split("-")[1]] += rows
+        for path in self.folder.glob(f"{ROWS_PREFIX}*"):
+            with suppress(OSError, ValueError):  # the file has just been finished, or is being written
+                number = path.name.removeprefix(ROWS_PREFIX)
+                of_files[number] = max(of_files[number], int(path.read_text(encoding="ascii")))
+        return sum(of_files.values())
