@@ -57,7 +57,7 @@ def iris() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def few(iris) -> np.ndarray:
-    """Ten labels a class, the rest unknown."""
+    """Ten labels per class, the rest unknown."""
     return np.where(np.arange(150) % 5 == 0, iris[1], -1)
 
 

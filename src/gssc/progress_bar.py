@@ -95,7 +95,7 @@ class ProgressBar:
         self.advance(steps)
 
     def left(self) -> float | None:
-        """Return the seconds left by the mean pace so far, or None if nothing can be said yet."""
+        """Return the seconds left by the mean pace so far, or None before there is a pace."""
         finished, spent = self.done - self.before, self.updated - self.phase_began
         if self.total is None or finished <= 0:
             return None

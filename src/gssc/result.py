@@ -164,7 +164,7 @@ class Result:
             return None
         return (
             f"the keep probabilities of all edges lie between {trust.min():.4f} and {trust.max():.4f}: the sparsifier "
-            "cannot tell one edge from another; scale the features, or use --sparsifier none"
+            "does not distinguish edges; scale the features, or use --sparsifier none"
         )
 
     def _temperature_note(self) -> str | None:

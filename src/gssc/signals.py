@@ -13,7 +13,7 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasatt
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised when a signal asks the process to end.
+    """Raised when the process receives a signal that ends it.
 
     Args:
         number: the signal.

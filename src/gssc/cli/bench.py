@@ -185,7 +185,7 @@ def executor_of(options: Any) -> Executor:
 
 
 def names(text: str, every: Any = ()) -> list[str]:
-    """``a,b`` as a list; ``all`` is every name there is."""
+    """Return ``a,b`` as a list; ``all`` stands for every registered name."""
     listed = [name.strip() for name in str(text).split(",") if name.strip()]
     if listed == ["all"] and every:
         return list(every)

@@ -153,7 +153,7 @@ def parser_of(name: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Com
 def _run(name: str, arguments: list[str]) -> None:
     module, parser = parser_of(name, arguments)
     arguments = module.expanded(arguments) if getattr(module, "SETTINGS_BY_ARGUMENTS", False) else arguments
-    # A command with layered settings wants only what the user typed: the rest comes from recipe and preset.
+    # A command with layered settings gets only what the user typed: the rest comes from recipe and preset.
     module.run(parser.parse_args(arguments, defaults=getattr(module, "DEFAULTS_IN_ARGS", True)))
 
 

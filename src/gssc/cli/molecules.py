@@ -24,7 +24,7 @@ STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 
 
 def names_molecules(arguments: Sequence[str]) -> bool:
-    """Whether the arguments of `gssc train` are about molecules: a set, a table of SMILES, or such a run to resume."""
+    """Return whether the arguments of `gssc train` are about molecules: a set, a table of SMILES, or such a run to resume."""
     if any(argument.partition("=")[0] == "--molecules" for argument in arguments):
         return True
     before = ["", *arguments]
@@ -43,7 +43,7 @@ def is_about_molecules(args: Any) -> bool:
 
 
 def add_train_arguments(parser: Any, model: str) -> None:
-    """The options of `gssc train` for molecules; --settings.NAME are those of the model."""
+    """Add the options of `gssc train` for molecules; --settings.NAME are those of the model."""
     parser.add_argument("dataset", type=str, nargs="?", help="bbbp, tox21, muv or hiv")
     parser.add_argument("--molecules", type=str, help="your own table of SMILES and targets, .csv or .tsv")
     parser.add_argument("--smiles-column", type=str, help="name of its column of SMILES; default smiles")
@@ -213,7 +213,7 @@ def settings_of(model: str, noted: dict[str, Any], args: Any) -> Any:
 
 
 def model_name(args: Any) -> str:
-    """Return the model that was asked for, or GSSC."""
+    """Return the name of the model that was typed, or gssc."""
     return str((args.get("model") or {}).get("name") or "gssc")
 
 

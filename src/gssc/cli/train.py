@@ -221,7 +221,7 @@ def settings_of(args: Any) -> RunConfig:
 
 
 def folder_of(args: Any, data: DataSettings) -> Path:
-    """Return the run folder: what was asked for, or a name after the data."""
+    """Return the run folder: the one that was typed, or one named after the data."""
     return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
 
 

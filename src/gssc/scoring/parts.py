@@ -62,12 +62,12 @@ class FileJob:
 
     @property
     def rows_file(self) -> Path:
-        """The path of a number, there while the file is scored: its rows that are predicted so far."""
+        """Path of a text file that exists while the file is scored: the number of rows predicted so far."""
         return Path(self.out) / f"{ROWS_PREFIX}{self.number:06d}"
 
     @property
     def state(self) -> list[int]:
-        """Size and time of change of the file: another state is another file."""
+        """Size and modification time of the file; if either changes, the file is scored again."""
         status = Path(self.path).stat()
         return [status.st_size, status.st_mtime_ns]
 
@@ -105,7 +105,7 @@ def parts_of(job: FileJob) -> list[dict[str, Any]]:
 
 
 def _note(path: Path) -> dict[str, Any] | None:
-    """What a part records of itself; None if it is not there or not whole."""
+    """Return the note in the footer of a part; None if the part is missing or incomplete."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     if not path.is_file():
         return None
@@ -153,7 +153,9 @@ class _Part:
         self._writer = self._stack.enter_context(
             pq.ParquetWriter(temporary, self._schema, write_page_checksum=True, compression="zstd")
         )
-        self._stack.push(self._complete)  # on the stack, so that a disk that fills up now is met like any other error
+        self._stack.push(
+            self._complete
+        )  # on the stack, so that a disk that fills up now is handled like any other error
         return self
 
     def write(self, block: TableRows) -> None:
@@ -208,7 +210,7 @@ def _blocks(job: FileJob) -> Iterator[TableRows]:
 
 
 def _after(blocks: Iterator[TableRows], skip: int) -> Iterator[TableRows]:
-    """Blocks without their first ``skip`` rows in all."""
+    """Yield blocks without the first ``skip`` rows of the table."""
     for block in blocks:
         if skip < len(block):
             yield _rows(block, skip, len(block))
@@ -216,13 +218,13 @@ def _after(blocks: Iterator[TableRows], skip: int) -> Iterator[TableRows]:
 
 
 def _rows(block: TableRows, first: int, end: int) -> TableRows:
-    """Some rows of a block."""
+    """Return the rows of a block from ``first`` up to ``end``."""
     ids = None if block.ids is None else block.ids[first:end]
     return TableRows(block.features[first:end], ids, block.feature_names)
 
 
 def _key_types(job: FileJob) -> dict[str, Any]:
-    """The columns that identify rows: the table's own ids, of their own type if whole numbers, or row numbers."""
+    """Return the types of the columns that identify rows: the table's own ids, of their own type if whole numbers, or row numbers."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     path, wanted = Path(job.path), _model(job.run).feature_names
     if ending(path) in PARQUET_ENDINGS:

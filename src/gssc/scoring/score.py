@@ -25,7 +25,7 @@ FORMAT = "gssc-scores"
 
 @dataclass
 class Scores:
-    """What came out: rows, input files and parts in all, and how long this call took."""
+    """The result: numbers of rows, input files and parts, and the seconds of this call."""
 
     rows: int
     files: int
@@ -93,7 +93,7 @@ def score(
 
 
 def _run(executor: Executor, jobs: list[FileJob], on_file: Callable[[dict[str, Any], int], None] | None) -> None:
-    """Score what is missing; files that fail are reported at the end, so that they hold up nothing else."""
+    """Score what is missing; files that fail are reported at the end, so that the others are scored anyway."""
     errors = []
     for finished in executor.run(jobs, lambda job: None):
         if finished.error:

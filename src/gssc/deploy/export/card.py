@@ -70,7 +70,7 @@ def summary(run_model: RunModel) -> str:
 
 
 def data(run_model: RunModel) -> str:
-    """Dataset, split, setting and labels."""
+    """Return the section on dataset, split, setting and labels."""
     setting = fact(run_model, "setting")
     given = run_model.settings.get("data") or {}
     rows = [
@@ -95,7 +95,7 @@ def labels(run_model: RunModel) -> str | None:
 
 
 def quality(run_model: RunModel) -> str:
-    """Validation and test results."""
+    """Return the section on validation and test results."""
     metric = METRICS.get(str(run_model.metrics.get("metric")), "accuracy")
     rows = [(part, percent(score(run_model, part))) for part in ("val", "test")]
     names = {"val": "validation", "test": "test"}
@@ -235,6 +235,6 @@ def cell(value: Any) -> str:
 
 
 def one_line(value: Any) -> str:
-    """Text that Markdown shows as it is: no line break, which would end a table, no HTML and no link."""
+    """Return a text that Markdown shows as it is: no line break, which would end a table, no HTML and no link."""
     text = printable(" ".join(str(value).split()))
     return re.sub(r"([\\`\[])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
