@@ -20,7 +20,7 @@ SETTINGS = {
     "inductive": "inductive: test nodes and their edges were hidden during training",
     "cold-start": "cold-start: test nodes were hidden during training and have no edges",
 }
-METRICS = {"accuracy": "accuracy", "roc_auc": "ROC AUC, mean over tasks"}
+METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC, mean over tasks"}
 
 
 def write_card(run_model: RunModel, folder: Path, use: str = "") -> None:
@@ -60,7 +60,7 @@ def score(run_model: RunModel, part: str) -> Any:
 
 
 def summary(run_model: RunModel) -> str:
-    """One sentence."""
+    """Return one sentence about the model."""
     model = run_model.model
     kind = "one of" if model.task == "multiclass" else "any of"
     return (
@@ -219,7 +219,7 @@ def listed(names: list[str]) -> str:
 
 def percent(value: Any) -> str | None:
     """Return a share as a percentage."""
-    return f"{100 * value:.2f} %" if isinstance(value, int | float) and abs(value) <= 1 else None
+    return f"{100 * value:.2f}%" if isinstance(value, int | float) and abs(value) <= 1 else None
 
 
 def shown(value: Any) -> str:

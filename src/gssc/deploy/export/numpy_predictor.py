@@ -122,7 +122,7 @@ class Predictor:
         return scores
 
     def predict(self, x: Any) -> np.ndarray:
-        """Return the number of the likeliest class [rows]; of a multi-label model, 0 or 1 for each task [rows, tasks]."""
+        """Return the number of the likeliest class [rows]; of a multi-label model, 0 or 1 per task [rows, tasks]."""
         scores = self.logits(x)
         return (scores >= 0).astype(np.int64) if self.multilabel else scores.argmax(axis=1)
 

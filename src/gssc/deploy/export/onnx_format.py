@@ -173,7 +173,7 @@ def dense_graph(model: DeployedModel) -> Any:
 
 
 def sparse_graph(model: DeployedModel) -> Any:
-    """Return the graph that maps ``columns`` (int64) and ``values`` (float), both [rows, entries], to the same outputs."""
+    """Return the graph with inputs ``columns`` (int64) and ``values`` (float), both [rows, entries]; same outputs."""
     nodes = _Nodes()
     inputs = [nodes.input("columns", "INT64", ["rows", "entries"]), nodes.input("values", "FLOAT", ["rows", "entries"])]
     weight, bias = model.layers[0]
