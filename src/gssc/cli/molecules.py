@@ -24,7 +24,7 @@ STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 
 
 def names_molecules(arguments: Sequence[str]) -> bool:
-    """Return whether the arguments of `gssc train` name a set of molecules, a table of SMILES, or such a run to resume."""
+    """Return whether the arguments of `gssc train` name molecules, a table of SMILES, or such a run to resume."""
     if any(argument.partition("=")[0] == "--molecules" for argument in arguments):
         return True
     before = ["", *arguments]

@@ -153,9 +153,7 @@ class _Part:
         self._writer = self._stack.enter_context(
             pq.ParquetWriter(temporary, self._schema, write_page_checksum=True, compression="zstd")
         )
-        self._stack.push(
-            self._complete
-        )  # on the stack, so that a full disk is handled like any other error
+        self._stack.push(self._complete)  # on the stack, so that a full disk is handled like any other error
         return self
 
     def write(self, block: TableRows) -> None:
@@ -224,7 +222,7 @@ def _rows(block: TableRows, first: int, end: int) -> TableRows:
 
 
 def _key_types(job: FileJob) -> dict[str, Any]:
-    """Return the types of the columns that identify rows: the table's ids (whole numbers keep their type) or row numbers."""
+    """Return the types of the columns that identify rows: its ids (whole numbers keep their type) or row numbers."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     path, wanted = Path(job.path), _model(job.run).feature_names
     if ending(path) in PARQUET_ENDINGS:
