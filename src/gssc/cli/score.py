@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gssc.errors import GsscError
+from gssc.extras import require_all
 
 EXAMPLES = """\
 examples:
@@ -49,6 +50,7 @@ def run(args: Any) -> None:
     if args.engine not in ENGINES:
         raise GsscError(f"unknown --engine {args.engine!r}: {nearest(args.engine, ENGINES)}")
     if args.engine == "ray":
+        require_all(("ray", "ray"))
         from gssc.evaluate.ray_executor import RayData
 
         executor: Any = RayData(score_file, args.jobs)

@@ -20,6 +20,7 @@ from gssc.config import (
     sections,
 )
 from gssc.errors import GsscError
+from gssc.extras import require_all
 from gssc.names import counted
 from gssc.recipes import PRESETS, preset_settings, recipe_settings, suited
 from gssc.run_folder import config_file, saved_config
@@ -135,6 +136,8 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 def run(args: Any) -> None:
     """Train with the settings of the arguments and show the result; under torchrun, with other processes."""
+    if is_about_molecules(args):
+        require_all(("rdkit", "molecules"))
     from gssc.train.distributed import joined
 
     with joined() as processes:
