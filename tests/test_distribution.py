@@ -106,7 +106,7 @@ def test_the_light_install_predicts_without_torch(python: Path, model: Path, tmp
         (["train", "csbm"], "torch is not installed: pip install 'gssc[train]'"),
         (["audit", "MODEL", "--out", "audit.html"], "torch is not installed: pip install 'gssc[train]'"),
         (["demo"], "torch is not installed: pip install 'gssc[train]'"),
-        (["train", "bbbp"], "rdkit is not installed: pip install 'gssc[molecules]'"),
+        (["train", "bbbp"], "torch is not installed: pip install 'gssc[molecules]'"),
         (["tune", "csbm"], "torch and optuna are not installed: pip install 'gssc[train,tune]'"),
         (["plot", "MODEL"], "torch and matplotlib are not installed: pip install 'gssc[train,report]'"),
         (["score", "MODEL", "ROWS", "--out", "s", "--engine", "ray"], "ray is not installed: pip install 'gssc[ray]'"),

@@ -63,6 +63,7 @@ SHORTHANDS = {
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     """Add the options of the command; those of settings depend on the model that the arguments name."""
     if names_molecules(arguments):
+        require_all(("torch", "molecules"))  # that extra includes train
         add_train_arguments(parser, _value_of("--model.name", arguments) or "gssc")
         return
     parser.add_argument("dataset", type=str, nargs="?", help="a dataset's name; see gssc data list")
