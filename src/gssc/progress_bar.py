@@ -11,6 +11,7 @@ SECONDS_BETWEEN_LINES = 10.0  # in a log
 SECONDS_BEFORE_BAR = 1.0  # shorter work shows nothing
 SECONDS_BETWEEN_DRAWINGS = 0.5
 BAR_WIDTH = 16
+ROOM_FOR_ECHO = 3  # a terminal writes ^C behind the bar; a line that wraps would not be erased
 
 
 class ProgressBar:
@@ -151,7 +152,7 @@ class ProgressBar:
         left, time_text = self.left(), self.time_text()
         share = None if left is None else 1.0
         rest = ", ".join(filter(None, [self.count_text(), self.note]))
-        room = self.console.width - len(self.phase) - BAR_WIDTH - len(time_text) - 4
+        room = self.console.width - len(self.phase) - BAR_WIDTH - len(time_text) - ROOM_FOR_ECHO - 3
         rest = rest if len(rest) <= room else rest[: max(0, room - 1)] + "…"
         done = 0.0 if not self.total else min(1.0, self.done / self.total)
         self._bar.update(self._task, total=share, completed=done, phase=self.phase, time=time_text, rest=rest)
