@@ -108,7 +108,15 @@ def train_molecules(args: Any) -> None:
         overwrite=bool(args.get("overwrite")),
         resume=bool(args.get("resume")),
     )
-    console.print(f"{molecules!r}; model {model}, seed {settings.train.seed}", soft_wrap=True)
+    kind = "measured target" if molecules.is_regression else "binary target"
+    parts = ((molecules.train, "training"), (molecules.val, "validation"), (molecules.test, "test"))
+    about = (
+        f"{molecules.name} ({molecules.split}): {counted(len(molecules), 'molecule')}, "
+        f"{counted(len(molecules.atoms), 'atom')}, {counted(molecules.bonds.shape[1], 'bond')}, "
+        f"{counted(molecules.num_targets, kind)}; {', '.join(f'{len(index):,} {part}' for index, part in parts)}; "
+        f"model {model}, seed {settings.train.seed}"
+    )
+    console.print(about, soft_wrap=not console.is_terminal)
     if molecules.skipped:
         first = molecules.skipped[0]
         console.print(

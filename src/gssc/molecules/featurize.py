@@ -22,7 +22,7 @@ from gssc.molecules.molecule_set import MoleculeSet, Skipped
 from gssc.molecules.smiles import InvalidSmiles, Molecule, read_molecule
 from gssc.progress_bar import ProgressBar
 
-CHUNK = 2000
+CHUNK = 500  # SMILES that a process reads at a time; the progress bar advances by as many
 # Part of the cache key: to be increased when the arrays made from a SMILES change.
 FORMAT = 1
 ARRAYS = ("atoms", "atom_starts", "bonds", "bond_fields", "bond_starts", "scaffolds", "kept")
