@@ -136,7 +136,7 @@ def train_molecules(args: Any) -> None:
     def show(epoch: Any) -> None:
         if bar.done == 0:
             bar.skip(epoch.epoch)  # those before the run was resumed
-        score = f"validation {shown_score(epoch.val_score, regression)}"
+        score = f"val {shown_score(epoch.val_score, regression)}"
         bar.update(epoch.epoch + 1, f"loss {epoch.classification_loss:.3f}, {score}")
 
     try:
