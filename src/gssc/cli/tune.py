@@ -79,7 +79,7 @@ def run(args: Any) -> None:
                 best = "-" if progress.best is None else f"{progress.best:.4f}"
                 if bar.done == 0:
                     bar.skip(progress.finished - 1)  # those of earlier commands
-                bar.update(progress.finished, f"{progress.pruned} pruned, best validation {best}")
+                bar.update(progress.finished, f"{progress.pruned} pruned, best {best}")
 
             study = tune(tuning, trials, jobs, show)
     except KeyboardInterrupt:
