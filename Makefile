@@ -1,14 +1,14 @@
-# Everything a person needs, from a machine that has Python and make and nothing else.
+# Install, test, document and measure, on a machine with Python and make.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 LOWEST := .venv-lowest
 DOCS_STAMP := $(VENV)/.installed-docs
-# One worker a core; each worker keeps to one thread, so that tests do not fight over the cores.
+# One worker per core; each worker uses one thread, so that tests do not compete for the cores.
 # `make test` leaves out what is marked slow; `make test-all`, which CI runs, does not.
 PYTEST_ARGS ?= -q -n auto -m "not slow"
-# Ratios within a run, minutes each. The others train for hours; each says how it is run, and results/ what came out.
+# Ratios within a run, minutes each. The others train for hours; the docstring of each has its command, results/ the outcome.
 BENCHMARKS ?= epoch predict latency message_passing sweep
 
 # What `make lowest` runs: what a light install can do, without torch.

@@ -57,7 +57,7 @@ def iris() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def few(iris) -> np.ndarray:
-    """Ten labels a class, the rest unknown."""
+    """Ten labels per class, the rest unknown."""
     return np.where(np.arange(150) % 5 == 0, iris[1], -1)
 
 
@@ -275,6 +275,20 @@ def test_a_label_of_weight_zero_is_no_label(iris, few, trees: bool) -> None:
 def test_a_class_of_weight_zero_is_never_predicted(iris, few) -> None:
     model = quick(class_weight={0: 1.0, 1: 0.0, 2: 1.0}).fit(iris[0], few)
     assert not (model.predict(iris[0]) == 1).any()
+
+
+def test_sample_weights_count_in_calibration(iris, few, validation) -> None:
+    X = iris[0]
+    weight = np.random.default_rng(0).choice([0.0, 1.0, 9.0], len(few))
+    weight[few >= 0] = np.maximum(weight[few >= 0], 1.0)
+    weight[validation[::3]] = 0.0
+    fitted = quick().fit(X, few, validation=validation, sample_weight=weight)
+    known = validation[weight[validation] > 0]
+    logits, labels = fitted.model_.logits(X[known]), few[known]
+    expected = fit_temperature(logits, labels, PRIOR_ROWS, weight[known])
+    assert fitted.model_.temperature == pytest.approx(expected, rel=1e-4)
+    alike = fit_temperature(fitted.model_.logits(X[validation]), few[validation], PRIOR_ROWS)
+    assert fitted.model_.temperature != pytest.approx(alike, rel=1e-2)
 
 
 def test_the_scale_of_sample_weights_does_not_matter(iris, few) -> None:

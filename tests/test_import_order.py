@@ -14,7 +14,7 @@ ROOT = Path(gssc.__file__).parent
 ORDER = (
     {"errors", "__version__"},
     {"extras", "names"},
-    {"files", "text_tables", "versions", "metrics", "calibration", "signals"},
+    {"files", "text_tables", "versions", "metrics", "calibration", "signals", "progress_bar"},
     {"settings"},
     {"deploy", "tasks"},
     {"graph", "data"},

@@ -481,8 +481,9 @@ def test_an_interruption_loses_no_finished_epoch(graph_file: Path, tmp_path: Pat
             os.kill(os.getpid(), number)
 
     run = Run(tmp_path / "run", settings(graph_file))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as raised:
         run.train(interrupt, on_interrupt=lambda: told.append("stopping"))
+    assert getattr(raised.value, "number", signal.SIGINT) == number
     assert told == ["stopping"]
     assert signal.getsignal(number) is before
     again = Run(tmp_path / "run", settings(graph_file), resume=True)

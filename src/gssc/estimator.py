@@ -129,7 +129,8 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
                 a DataFrame, its index names the rows. Left out, nearest neighbours are found.
             validation: row numbers, or a mask, of labelled rows that choose and calibrate and are not learned from.
                 Left out, cross-validation over all labels chooses.
-            sample_weight: weight of each row's label, [N], in training and in model selection; all one if left out.
+            sample_weight: weight of each row's label, [N], in training, model selection and calibration; all one if
+                left out.
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -288,9 +289,9 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         weights = None if self._is_balanced else self._class_weight(graph.labels[graph.train])
         training = LearnerTraining(graph, config, weights, node_weight)
         if not self.verbose:
-            return finished(training)
+            return finished(training, label_weight=node_weight)
         with EpochProgress(training) as progress:
-            return finished(training, progress.show)
+            return finished(training, progress.show, node_weight)
 
     @property
     def _is_balanced(self) -> bool:

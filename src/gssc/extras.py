@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from gssc.errors import GsscError
@@ -38,6 +39,23 @@ def missing_extra(error: ModuleNotFoundError) -> GsscError | None:
 
 def _not_installed(package: str, extra: str) -> GsscError:
     return GsscError(f"{package} is not installed: pip install 'gssc[{extra}]'")
+
+
+def require_all(*needed: tuple[str, str]) -> None:
+    """Raise a :class:`GsscError` that names every missing package and its extra; nothing is imported.
+
+    >>> require_all(("json", "tables"), ("no_such_module", "train"), ("nor_this", "tune"))
+    Traceback (most recent call last):
+    gssc.errors.GsscError: no_such_module and nor_this are not installed: pip install 'gssc[train,tune]'
+
+    Args:
+        needed: packages, each with the extra that installs it.
+    """
+    missing = [(package, extra) for package, extra in needed if find_spec(package) is None]
+    if missing:
+        packages, extras = zip(*missing, strict=True)
+        verb = "is" if len(packages) == 1 else "are"
+        raise GsscError(f"{' and '.join(packages)} {verb} not installed: pip install 'gssc[{','.join(extras)}]'")
 
 
 def require(module: str, extra: str) -> Any:

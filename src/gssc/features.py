@@ -22,7 +22,7 @@ class SparseRows:
     """A few sparse feature rows that can be multiplied with a dense matrix, forward and backward.
 
     ``embedding_bag`` is the fastest sparse-times-dense product torch has on a CPU; the gradient of the weight is the
-    same product with the rows transposed, which is built only when a gradient is asked for.
+    same product with the rows transposed, which is built only when a gradient is needed.
     """
 
     def __init__(self, matrix: sp.csr_matrix):

@@ -11,6 +11,7 @@ from gssc.config import ContrastConfig
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.progress import kind_of, records_ahead
 from gssc.names import counted
+from gssc.progress_bar import clock
 from gssc.train.stream import StreamedTraining
 
 if TYPE_CHECKING:
@@ -173,14 +174,3 @@ class EpochProgress:
                 self._draw()
             else:
                 self.console.print(self.line(), soft_wrap=True)
-
-
-def clock(seconds: float) -> str:
-    """Return a duration as minutes and seconds, with hours where there are any.
-
-    >>> clock(65.2), clock(3725)
-    ('1:05', '1:02:05')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

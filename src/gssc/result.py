@@ -32,6 +32,8 @@ class Result:
     Args:
         training: the training, with the weights of the kept epoch in place.
         history: one record per epoch.
+        label_weight: weight of each node's label, [N], in calibration; all one if left out. Weights of classes do not
+            belong here: probabilities are calibrated for classes as frequent as they are.
 
     Attributes:
         outcome: the kept epoch, scores, seconds and edges.
@@ -42,6 +44,7 @@ class Result:
 
     training: Training
     history: list[Epoch] = field(default_factory=list)
+    label_weight: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.outcome: Outcome = self.training.outcome()
@@ -161,7 +164,7 @@ class Result:
             return None
         return (
             f"the keep probabilities of all edges lie between {trust.min():.4f} and {trust.max():.4f}: the sparsifier "
-            "cannot tell one edge from another; scale the features, or use --sparsifier none"
+            "does not distinguish edges; scale the features, or use --sparsifier none"
         )
 
     def _temperature_note(self) -> str | None:
@@ -177,7 +180,11 @@ class Result:
         if not graph.task.has_classes or len(graph.val) == 0:
             return
         val, test = (part[:: max(1, len(part) // CALIBRATED)] for part in (graph.val, graph.test))
-        model.temperature = fit_temperature(logits[val], graph.labels[val], PRIOR_ROWS)
+        weight = None
+        if self.label_weight is not None:
+            val = val[self.label_weight[val] > 0]  # a label of weight zero is no label
+            weight = self.label_weight[val]
+        model.temperature = fit_temperature(logits[val], graph.labels[val], PRIOR_ROWS, weight)
         before, after = (softmax(logits[test] / t, axis=1) for t in (1.0, model.temperature))
         truth = graph.labels[test]
         self.calibration = {
@@ -213,16 +220,19 @@ def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch
     return finished(make_training(graph, config or parse_config()), on_epoch)
 
 
-def finished(training: Training, on_epoch: Callable[[Epoch], None] | None = None) -> Result:
+def finished(
+    training: Training, on_epoch: Callable[[Epoch], None] | None = None, label_weight: np.ndarray | None = None
+) -> Result:
     """Run a training to its end and return the result.
 
     Args:
         training: a new one, or one restored from a checkpoint.
         on_epoch: called with the record of every epoch.
+        label_weight: weight of each node's label in calibration, see :class:`Result`.
     """
     history = []
     for record in training.epochs():
         history.append(record)
         if on_epoch:
             on_epoch(record)
-    return Result(training, history)
+    return Result(training, history, label_weight)

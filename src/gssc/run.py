@@ -29,6 +29,7 @@ from gssc.files import atomic_write, json_number, keep_others_out, read_json, wr
 from gssc.graph import Graph
 from gssc.result import Result, make_training
 from gssc.run_graph import fingerprint, named_graph
+from gssc.signals import interrupted_by
 from gssc.tracking.callback import Callback, Callbacks
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.process import Interruption
@@ -118,8 +119,8 @@ class Run:
         Args:
             on_epoch: called with the record of each epoch.
             callbacks: follow the run, see :class:`gssc.tracking.Callback`; a finished run does not call them.
-            on_interrupt: called on the first Ctrl+C or SIGTERM. The epoch in flight is then finished and saved before
-                KeyboardInterrupt is raised; a second one stops at once.
+            on_interrupt: called on the first Ctrl+C, SIGTERM or SIGHUP. The epoch in flight is then finished and saved
+                before KeyboardInterrupt is raised; a second signal stops at once.
         """
         try:
             metrics = (
@@ -170,11 +171,11 @@ class Run:
                 history.append(record)
                 self.log.append(asdict(record))
                 on_epoch(record)
-                if interruption.requested or time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
+                if interruption.requested is not None or time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
                     self._save_checkpoint()
                     saved_at = time.monotonic()
-                if interruption.requested:
-                    raise KeyboardInterrupt
+                if interruption.requested is not None:
+                    raise interrupted_by(interruption.requested)
         self.result = Result(self.training, history)
         return self._finish(self.result)
 

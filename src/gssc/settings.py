@@ -142,7 +142,7 @@ def parse_section(name: str, defaults: Any, values: Settings) -> Any:
 
 
 def _converted(place: str, section: Any, name: str, value: Any) -> Any:
-    """Return a value as YAML or a command line gives it, as the type its setting wants, or refused by name.
+    """Return a value from YAML or the command line as the type of its setting. Raises GsscError that names the setting.
 
     Text that is a number becomes one (YAML takes ``5e-4`` for text), as does a whole number where any will do.
     """

@@ -13,7 +13,7 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasatt
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised when a signal asks the process to end.
+    """Raised when the process receives a signal that ends it.
 
     Args:
         number: the signal.
@@ -40,6 +40,11 @@ def ending_signals_raised() -> Iterator[None]:
     finally:
         for number in usual:
             signal.signal(number, signal.SIG_DFL)
+
+
+def interrupted_by(number: int) -> KeyboardInterrupt:
+    """Return the exception of a signal: KeyboardInterrupt for Ctrl+C, :class:`Stopped` for the others."""
+    return KeyboardInterrupt() if number == signal.SIGINT else Stopped(number)
 
 
 def _stop(number: int, frame: Any) -> NoReturn:

@@ -132,7 +132,7 @@ def test_the_exported_script_reads_tables_without_names(exported: Path, tmp_path
     [
         ("", "rows.csv is empty"),
         ("a,b\n1,2\n", "rows.csv lacks the column 'c'"),
-        ("1,2\n", "the model wants (rows, 3)"),
+        ("1,2\n", "the model takes (rows, 3)"),
         ("a,b,c\n1,2\n", "rows.csv:2: 2 columns where the first line has 3"),
         ("a,b,c\n1,two,3\n", "rows.csv:2: could not convert string to float: 'two'"),
         ("a,b,c\n1,nan,3\n", "row 0 has a NaN"),

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from gssc.data import csbm
+from gssc.run import Run
 
 SHORT = ("--model", "str_contrast", "--sparsifier.hidden=8", "--sparsifier.pretrain_epochs=3", "--train.epochs=3",
     "--train.warmup_epochs=2", "--consolidate.epochs=1", "--train.normalize=none")  # fmt: skip
@@ -249,3 +252,27 @@ def test_settings_a_rival_does_not_have_are_refused(gssc, graph_file: Path, argu
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_training_after_the_epoch_with_the_code_shells_expect(
+    graph_file: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "gssc", "train", "--graph", str(graph_file), "--out", "run", *QUICK]
+    process = subprocess.Popen(
+        [*command, "--train.epochs=100000", "--train.patience=100000"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in the background
+    )
+    log = tmp_path / "run" / "metrics.jsonl"
+    while process.poll() is None and not (log.exists() and log.read_text().count("\n") > 3):
+        time.sleep(0.01)
+    process.send_signal(number)
+    message = process.communicate(timeout=120)[1]
+    assert process.returncode == 128 + number
+    assert "resume with: gssc train --out run --resume" in message
+    epochs = log.read_text().count("\n")
+    again = Run(tmp_path / "run", resume=True)
+    assert again.training.epoch == epochs  # every line of the log is in the checkpoint

@@ -26,6 +26,7 @@ from gssc.data.tables import import_tables
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.progress_bar import ProgressBar
 
 GRAPH = csbm(nodes=120, degree=5, features=4, classes=3, per_class=5)
 FIELDS = ("features", "edges", "labels", "train", "val", "test", "edge_weight")
@@ -262,13 +263,17 @@ def test_digests_are_known_without_reading(tmp_path: Path) -> None:
 # Command line --------------------------------------------------------------------------------------------------------
 
 
-def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    update = ProgressBar.update
+    monkeypatch.setattr(ProgressBar, "update", lambda bar, done: [update(bar, done), lines.append(bar.count_text())])
     out = str(tmp_path / "c.graph")
     options = ["--nodes", "400", "--edges", "900", "--features", "3", "--val", "9", "--test", "9", "--out", out]
     assert main(["data", "build", "csbm", *options, "--check"]) == 0
     shown = capsys.readouterr()
     assert "400" in shown.out
-    assert "rows 400" in shown.err
+    counts = [text for text in lines if not text.endswith("files")]
+    assert [counts[0], counts[1], counts[-1]] == ["400 of 400 rows", "900 of 900 edges", "64 of 64 groups of edges"]
     assert main(["data", "info", out]) == 0
     assert "on disk" in capsys.readouterr().out
     for wrong, mentioned in (

@@ -115,7 +115,7 @@ def test_malicious_pickle_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         path = tmp_path / "evil.pkl"
         path.write_bytes(pickle.dumps(Malicious(), protocol=protocol))
-        with pytest.raises(GsscError, match=r"not plain data and was not read \(it asks for (posix|nt)\.system\)"):
+        with pytest.raises(GsscError, match=r"not plain data and was not read \(it requests (posix|nt)\.system\)"):
             read_pickle(path)
     stored = io.BytesIO()
     np.save(stored, np.array([Malicious()], dtype=object), allow_pickle=True)

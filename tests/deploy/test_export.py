@@ -352,9 +352,9 @@ ONE = np.array([1.0])
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.zeros((2, 4)), r"the model wants \(rows, 12\)"),
-        (np.zeros(12), r"the model wants \(rows, 12\)"),
-        (sparse.csr_matrix((2, 4)), r"the model wants \(rows, 12\)"),
+        (np.zeros((2, 4)), r"the model takes \(rows, 12\)"),
+        (np.zeros(12), r"the model takes \(rows, 12\)"),
+        (sparse.csr_matrix((2, 4)), r"the model takes \(rows, 12\)"),
         (np.full((2, 12), np.nan), "row 0 has a NaN"),
         ((ONE, np.array([12]), np.array([0, 1])), "outside the model's 12 features"),
         ((ONE, np.array([-1]), np.array([0, 1])), "outside the model's 12 features"),

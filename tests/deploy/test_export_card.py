@@ -47,7 +47,7 @@ def test_the_card_of_a_run(model: DeployedModel) -> None:
     for line in ("| dataset | cora |", "| split | public |", "| split seed | 5 |", "| training labels | 140 |"):
         assert line in data
     assert "graph file" not in data
-    assert "| validation | 82.00 % |\n| test | 85.30 % |" in section(text, "Quality")
+    assert "| validation | 82.00% |\n| test | 85.30% |" in section(text, "Quality")
     assert "seed (3)" in section(text, "Quality")
     assert "not measured" in section(text, "Calibration")
     assert "features alone" in section(text, "Limits")
@@ -73,7 +73,7 @@ def test_what_is_not_known_is_not_made_up(model: DeployedModel) -> None:
 def test_the_model_alone_still_knows_its_metadata(model: DeployedModel) -> None:
     model.metadata = {"dataset": "mine", "setting": "inductive", "test_accuracy": 0.5, "split": "per-class:20"}
     text = card(source(model))
-    assert "| test | 50.00 % |" in text
+    assert "| test | 50.00% |" in text
     assert "hidden during training" in text
     assert "| training labels | 20 per class |" in text
     assert "transductive" not in text
@@ -93,7 +93,7 @@ def test_calibration_is_shown_where_it_was_measured(model: DeployedModel, place:
 def test_multilabel_models_and_their_metric(model: DeployedModel) -> None:
     model.task = "multilabel"
     text = card(source(model, metrics={**METRICS, "metric": "roc_auc", "test_accuracy": None}))
-    assert "| part | ROC AUC, mean over tasks |" in text
+    assert "| part | ROC-AUC, mean over tasks |" in text
     assert "| test | not recorded |" in text
     assert "sigmoid" in text
     assert "any of 2 tasks" in text

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gssc.cli.main import main
+from gssc.cli.score import WrittenRows, expected_rows
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
 from gssc.evaluate.executor import Finished
@@ -309,3 +310,24 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         size = path.stat().st_size / 2**20
     assert size > 200
     assert peaks[3_000_000] - peaks[500_000] < 0.1 * size, (peaks, size)
+
+
+def test_rows_are_counted_while_a_part_is_being_written(model_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("gssc.scoring.parts.SECONDS_BETWEEN_COUNTS", 0.0)
+    monkeypatch.setattr("gssc.deploy.table_rows.BLOCK_ROWS", 100)
+    counted, written = [], WrittenRows(tmp_path / "out")
+    count = _Part._count
+
+    def noted(part: _Part) -> None:
+        count(part)
+        counted.append(written.count())
+
+    monkeypatch.setattr(_Part, "_count", noted)
+    source = tmp_path / "in"
+    write_parquet(source / "a.parquet", rows_of(300))
+    write_csv(source / "b.csv", rows_of(200), range(200))
+    assert expected_rows(str(source), str(tmp_path / "out")) == 500
+    score(model_folder, source, tmp_path / "out", Here(), rows_per_part=250)
+    assert counted == [100, 200, 250, 300, 400, 500]
+    assert written.count() == 500
+    assert not list((tmp_path / "out").glob(".rows-*"))

@@ -63,20 +63,13 @@ def run(args: Any) -> None:
         raise GsscError(f"--top is {args.top}; it must be at least 1")
     if args.seed < 0:
         raise GsscError(f"--seed is {args.seed}; it must not be negative")
-    from rich.console import Console
-
     from gssc.audit import audit_run, write_page, write_review, write_table
+    from gssc.progress_bar import ProgressBar
 
     started = time.perf_counter()
-    with Console(stderr=True).status("starting") as status:
-        findings = audit_run(
-            args.run,
-            args.graph,
-            seed=args.seed,
-            data_root=args.data_root,
-            on_stage=lambda stage: status.update(f"{stage} ({time.perf_counter() - started:.0f} s)"),
-        )
-        status.update(f"writing {out}")
+    with ProgressBar("starting") as bar:
+        findings = audit_run(args.run, args.graph, seed=args.seed, data_root=args.data_root, on_stage=bar.begin)
+        bar.begin(f"writing {out}")
         if out.suffix.lower() == ".csv":
             write_table(out, findings)
         else:

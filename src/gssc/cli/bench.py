@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from gssc.errors import GsscError
 from gssc.names import counted, nearest
+from gssc.progress_bar import ProgressBar
 
 if TYPE_CHECKING:
     from gssc.evaluate.executor import Executor
@@ -30,7 +30,6 @@ repeated: stop a sweep at any time and give the same command to continue, or giv
 store. With numbered splits (actor:fixed, squirrel), seed s takes split s; splits that are drawn (cora:per-class:20) are
 drawn by the seed. Two noise rates (0.2,0.4) are separate runs.
 """
-SECONDS_BETWEEN_LINES = 10
 ENGINES = ("local", "ray")
 # Only typed options arrive (a recipe must not lose to a default that was not typed); these fill in the rest.
 DEFAULTS_IN_ARGS = False
@@ -186,7 +185,7 @@ def executor_of(options: Any) -> Executor:
 
 
 def names(text: str, every: Any = ()) -> list[str]:
-    """``a,b`` as a list; ``all`` is every name there is."""
+    """Return ``a,b`` as a list; ``all`` stands for every registered name."""
     listed = [name.strip() for name in str(text).split(",") if name.strip()]
     if listed == ["all"] and every:
         return list(every)
@@ -196,71 +195,45 @@ def names(text: str, every: Any = ()) -> list[str]:
 
 
 class SweepBar:
-    """Shows runs done, running and failed, and the time left; a line every ten seconds where there is no terminal."""
+    """Shows runs done, running and failed, and the time left."""
 
     def __init__(self, sweep: Sweep):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.console = Console(stderr=True)
-        self.progress = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
-        self.total, self.done, self.failed = len(sweep.missing), 0, 0
-        self.task = self.progress.add_task("", total=self.total)
+        self.bar = ProgressBar("comparing", len(sweep.missing), "runs")
+        self.failed = 0
         self.running: list[str] = []
-        self.began = self.printed = time.monotonic()
 
     def __enter__(self) -> SweepBar:
-        self.progress.start()
+        self.bar.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
+    def __exit__(self, *error: object) -> None:
+        self.bar.__exit__(*error)
 
     def started(self, job: Job) -> None:
         """Count a run that begins."""
         self.running.append(job.cell.title)
-        self._show()
+        self._show(0)
 
     def ended(self, job: Job, row: dict[str, Any]) -> None:
         """Count a run that is in the store now."""
         if job.cell.title in self.running:
             self.running.remove(job.cell.title)
-        self.done += 1
         if row["error"]:
             from rich.text import Text
 
             self.failed += 1
-            self.console.print(Text.assemble(("failed ", "red"), f"{job.cell.title}: {row['error']}"))
-        self._show()
+            line = Text.assemble(("failed ", "red"), f"{job.cell.title}: {row['error']}")
+            self.bar.console.print(line, soft_wrap=True)
+        self._show(1)
 
     def found(self, job: Job) -> None:
         """Count a run that another process has done."""
-        self.done += 1
-        self._show()
+        self._show(1)
 
-    def _show(self) -> None:
-        from gssc.progress import clock
-
-        failed = f", {self.failed} failed" if self.failed else ""
-        self.progress.update(
-            self.task,
-            completed=self.done,
-            description=f"running {len(self.running)}{failed}: {'; '.join(self.running)}",
-        )
-        now = time.monotonic()
-        if not self.console.is_terminal and now - self.printed > SECONDS_BETWEEN_LINES:
-            self.printed = now
-            # The time left is unknown before a run has ended.
-            per_run = (now - self.began) / self.done if self.done else None
-            left = "" if per_run is None else f", {clock(per_run * (self.total - self.done))} left"
-            self.console.print(f"{self.done} of {self.total} done{failed}{left}", highlight=False)
+    def _show(self, more: int) -> None:
+        failed = [f"{self.failed} failed"] if self.failed else []
+        running = [f"running {'; '.join(self.running)}"] if self.running else []
+        self.bar.update(self.bar.done + more, ", ".join([*failed, *running]))
 
 
 def show_table(runs: list[dict[str, Any]], against: str | None) -> None:

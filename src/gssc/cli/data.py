@@ -133,8 +133,8 @@ def import_graph(
     if edges is None:
         note = "No edge table: rows are connected to their nearest neighbours, with unlike columns put on one scale."
         console.print(note, soft_wrap=True)
-    told = f"Written to {out}; next: gssc train --graph {out} --out runs/{Path(out).stem}"
-    console.print(told, soft_wrap=True, highlight=False)
+    line = f"Written to {out}; next: gssc train --graph {out} --out runs/{Path(out).stem}"
+    console.print(line, soft_wrap=True, highlight=False)
     return graph
 
 

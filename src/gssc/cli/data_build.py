@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from gssc.errors import GsscError
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
     from gssc.data.graph_stream import GraphStream
+    from gssc.progress_bar import ProgressBar
 
 EXAMPLES = """\
 examples:
@@ -22,7 +22,6 @@ examples:
 A graph on disk is a folder of .npy files that are opened memory-mapped, so that it may be larger than memory:
 gssc train --graph big.graph streams it. It is built in bounded memory. If interrupted, the same command continues.
 """
-SECONDS_BETWEEN_LINES = 5.0
 TABLE_OPTIONS = ("id_column", "label_column", "ignore_columns", "split_column", "source_column", "target_column")
 CSBM_OPTIONS = ("nodes", "classes", "signal", "homophily", "features", "per_class", "val", "test")
 
@@ -73,14 +72,16 @@ def run(options: dict[str, Any]) -> None:
     from gssc.cli.data import graph_facts
     from gssc.data.build import build_graph
     from gssc.data.disk import check_digests, open_graph
+    from gssc.progress_bar import ProgressBar
 
     out, started = Path(options["out"]), time.monotonic()
-    show = ProgressLines()
-    build_graph(
-        source_of(options), out, dtype=options["dtype"], overwrite=options["overwrite"], on_progress=show.progress
-    )
-    if options["check"]:
-        check_digests(out)
+    source = source_of(options)
+    with ProgressBar("reading") as bar:
+        stages = Stages(bar, *expected_sizes(options, source))
+        build_graph(source, out, dtype=options["dtype"], overwrite=options["overwrite"], on_progress=stages.show)
+        if options["check"]:
+            bar.begin("checking digests")
+            check_digests(out)
     console = Console(markup=False)  # a class may be called [red]
     console.print(graph_facts(open_graph(out)))
     console.print(f"Written to {out} in {time.monotonic() - started:.1f} s", soft_wrap=True, highlight=False)
@@ -128,16 +129,41 @@ def source_of(options: dict[str, Any]) -> GraphStream:
     )
 
 
-class ProgressLines:
-    """Progress as lines on standard error, one per stage and every few seconds, for terminals and logs alike."""
+def expected_sizes(options: dict[str, Any], source: GraphStream) -> tuple[int | None, int | None]:
+    """Return the numbers of rows and listed edges, estimated for text tables; None where they are unknown."""
+    from gssc.data.graph_stream import InMemoryStream
+    from gssc.data.synthetic import CsbmStream
+    from gssc.deploy import row_count
 
-    def __init__(self) -> None:
-        self.stage, self.shown = "", 0.0
+    if isinstance(source, InMemoryStream):
+        return source.graph.num_nodes, source.graph.num_edges
+    if isinstance(source, CsbmStream):
+        return source.nodes, source.num_edges
+    return row_count(options["source"]), row_count(options["edges"]) if options["edges"] else None
 
-    def progress(self, stage: str, done: int) -> None:
-        """Show a line if it is time for one."""
-        now = time.monotonic()
-        if stage != self.stage or now - self.shown >= SECONDS_BETWEEN_LINES:
-            sys.stderr.write(f"{stage} {done:,}\n")
-            sys.stderr.flush()
-            self.stage, self.shown = stage, now
+
+class Stages:
+    """Shows the stages of a build in a progress bar.
+
+    Args:
+        bar: the bar.
+        rows, edges: how many there are; None if unknown.
+    """
+
+    def __init__(self, bar: ProgressBar, rows: int | None, edges: int | None):
+        from gssc.data.edge_sort import BUCKETS
+
+        self.bar, self.stage = bar, ""
+        self.stages = {
+            "rows": ("reading", rows, "rows"),
+            "edges": ("reading", edges, "edges"),
+            "buckets": ("sorting", BUCKETS, "groups of edges"),
+            "digests": ("computing digests", None, "files"),
+        }
+
+    def show(self, stage: str, done: int) -> None:
+        """Show that so much of a stage is done."""
+        if stage != self.stage:
+            self.stage = stage
+            self.bar.begin(*self.stages[stage])
+        self.bar.update(done)

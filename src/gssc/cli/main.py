@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gssc import __version__
 from gssc.errors import GsscError
-from gssc.extras import missing_extra
+from gssc.extras import missing_extra, require_all
 from gssc.names import nearest, printable
 from gssc.signals import Stopped, ending_signals_raised
 
@@ -35,6 +35,11 @@ LESS_MEMORY = {
     "bench": "run fewer at once (--jobs), or compare on a smaller graph",
     "score": "score fewer files at once (--jobs)",
     "data": "gssc data build makes a graph on disk, in bounded memory",
+}
+# Packages that a command needs, each with its extra: all that are missing are named before the work begins.
+NEEDED = {
+    "tune": (("torch", "train"), ("optuna", "tune")),
+    "plot": (("torch", "train"), ("matplotlib", "report")),
 }
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -153,8 +158,10 @@ def parser_of(name: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Com
 def _run(name: str, arguments: list[str]) -> None:
     module, parser = parser_of(name, arguments)
     arguments = module.expanded(arguments) if getattr(module, "SETTINGS_BY_ARGUMENTS", False) else arguments
-    # A command with layered settings wants only what the user typed: the rest comes from recipe and preset.
-    module.run(parser.parse_args(arguments, defaults=getattr(module, "DEFAULTS_IN_ARGS", True)))
+    # A command with layered settings gets only what the user typed: the rest comes from recipe and preset.
+    args = parser.parse_args(arguments, defaults=getattr(module, "DEFAULTS_IN_ARGS", True))
+    require_all(*NEEDED.get(name, ()))
+    module.run(args)
 
 
 def _complain(message: str) -> int:

@@ -13,14 +13,18 @@ from gssc.errors import GsscError
 from gssc.files import read_json
 from gssc.molecules.registry import MODELS, molecule_model
 from gssc.names import counted
+from gssc.progress_bar import ProgressBar
 from gssc.settings import parse_section, read_settings
 
 if TYPE_CHECKING:
     from gssc.molecules.molecule_set import MoleculeSet
 
 
+STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
+
+
 def names_molecules(arguments: Sequence[str]) -> bool:
-    """Whether the arguments of `gssc train` are about molecules: a set, a table of SMILES, or such a run to resume."""
+    """Return whether the arguments of `gssc train` name molecules, a table of SMILES, or such a run to resume."""
     if any(argument.partition("=")[0] == "--molecules" for argument in arguments):
         return True
     before = ["", *arguments]
@@ -39,7 +43,7 @@ def is_about_molecules(args: Any) -> bool:
 
 
 def add_train_arguments(parser: Any, model: str) -> None:
-    """The options of `gssc train` for molecules; --settings.NAME are those of the model."""
+    """Add the options of `gssc train` for molecules; --settings.NAME are those of the model."""
     parser.add_argument("dataset", type=str, nargs="?", help="bbbp, tox21, muv or hiv")
     parser.add_argument("--molecules", type=str, help="your own table of SMILES and targets, .csv or .tsv")
     parser.add_argument("--smiles-column", type=str, help="name of its column of SMILES; default smiles")
@@ -65,7 +69,7 @@ def _noted(folder: Path) -> dict[str, Any]:
 
 
 def train_molecules(args: Any) -> None:
-    """Load the molecules, train with one line per epoch, show the result."""
+    """Load the molecules, train with a progress bar, show the result."""
     from rich.console import Console
 
     from gssc.molecules.run import MoleculeRun
@@ -104,7 +108,15 @@ def train_molecules(args: Any) -> None:
         overwrite=bool(args.get("overwrite")),
         resume=bool(args.get("resume")),
     )
-    console.print(f"{molecules!r}; model {model}, seed {settings.train.seed}", soft_wrap=True)
+    kind = "measured target" if molecules.is_regression else "binary target"
+    parts = ((molecules.train, "training"), (molecules.val, "validation"), (molecules.test, "test"))
+    about = (
+        f"{molecules.name} ({molecules.split}): {counted(len(molecules), 'molecule')}, "
+        f"{counted(len(molecules.atoms), 'atom')}, {counted(molecules.bonds.shape[1], 'bond')}, "
+        f"{counted(molecules.num_targets, kind)}; {', '.join(f'{len(index):,} {part}' for index, part in parts)}; "
+        f"model {model}, seed {settings.train.seed}"
+    )
+    console.print(about, soft_wrap=not console.is_terminal)
     if molecules.skipped:
         first = molecules.skipped[0]
         console.print(
@@ -118,14 +130,18 @@ def train_molecules(args: Any) -> None:
             "for a probability, train it in a run without them",
             soft_wrap=True,
         )
-    chooses, regression = settings.train.select == "validation", molecules.is_regression
+    regression = molecules.is_regression
+    bar = ProgressBar("training", settings.train.epochs, "epochs", console)
+
+    def show(epoch: Any) -> None:
+        if bar.done == 0:
+            bar.skip(epoch.epoch)  # those before the run was resumed
+        score = f"val {shown_score(epoch.val_score, regression)}"
+        bar.update(epoch.epoch + 1, f"loss {epoch.classification_loss:.3f}, {score}")
+
     try:
-        metrics = run.train(
-            lambda epoch: console.print(
-                f"epoch {epoch.epoch}: {epoch.phase}, loss {epoch.classification_loss:.3f}, "
-                f"validation {shown_score(epoch.val_score, regression)}{' (best)' if epoch.best and chooses else ''}"
-            )
-        )
+        with bar:
+            metrics = run.train(show, lambda: console.print(STOPPING))
     except KeyboardInterrupt:
         console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
         raise
@@ -180,7 +196,8 @@ def audit_molecules(args: Any) -> None:
 
     check_output(args.out, (".csv",), args.overwrite)
     molecules = molecules_of(_noted(Path(args.run))["data"], args.data_root)
-    labels = doubtful_labels(molecules, seed=args.seed)
+    with ProgressBar("comparing labels"):
+        labels = doubtful_labels(molecules, seed=args.seed)
     write_doubts(args.out, labels, args.overwrite)
     table = Table(
         "row", "target", "label", "suggested", "SMILES", caption=f"{counted(len(labels), 'label')} in {args.out}"
@@ -204,7 +221,7 @@ def settings_of(model: str, noted: dict[str, Any], args: Any) -> Any:
 
 
 def model_name(args: Any) -> str:
-    """Return the model that was asked for, or GSSC."""
+    """Return the name of the model that was typed, or gssc."""
     return str((args.get("model") or {}).get("name") or "gssc")
 
 
@@ -230,13 +247,19 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
     cells = molecule_cells(names(options.models, MODELS), names(options.datasets), options.seeds, options.max_epochs)
     console = Console(stderr=True, highlight=False, markup=False)
     rows: list[dict[str, Any]] = []
-    again = {"again": options.rerun, "retry": options.retry}
-    for row in sweep(
-        cells, store, **again, started=lambda cell: console.print(f"{len(rows)} of {len(cells)}: {cell.title}")
-    ):
-        rows.append(row)
-        if row["error"]:
-            console.print(f"failed: {row['model']} on {row['dataset']}, seed {row['seed']}: {row['error']}")
+    with ProgressBar("comparing", len(cells), "runs", console) as bar:
+
+        def started(cell: Any) -> None:
+            bar.update(len(rows), f"running {cell.title}")
+
+        for row in sweep(cells, store, again=options.rerun, retry=options.retry, started=started):
+            bar.advance() if bar.note else bar.skip()  # those in the store take no time
+            bar.note = ""
+            rows.append(row)
+            if row["error"]:
+                console.print(
+                    f"failed: {row['model']} on {row['dataset']}, seed {row['seed']}: {row['error']}", soft_wrap=True
+                )
     return rows
 
 
@@ -263,6 +286,7 @@ def predict_molecules(args: Any) -> None:
     """Predict for a table of SMILES and show how many rows were read."""
     from rich.console import Console
 
+    from gssc.deploy import row_count
     from gssc.deploy.tables import STREAM
     from gssc.molecules.deployed import DeployedMolecules
     from gssc.molecules.predict import predict_table
@@ -270,10 +294,17 @@ def predict_molecules(args: Any) -> None:
     if args.id is not None or args.decimal != ".":
         raise GsscError("--id and --decimal are for feature rows, not for SMILES: predictions have the row number")
     model = DeployedMolecules.load(args.run)
-    counts = predict_table(
-        model, args.rows, args.out, args.smiles_column, overwrite=args.overwrite, invalid=args.invalid or "skip"
-    )
     to_stream = args.out == STREAM
+    with ProgressBar("predicting", row_count(args.rows), "molecules") as bar:
+        counts = predict_table(
+            model,
+            args.rows,
+            args.out,
+            args.smiles_column,
+            overwrite=args.overwrite,
+            invalid=args.invalid or "skip",
+            on_rows=bar.update,
+        )
     text = f"wrote {counts.rows:,} row{'' if counts.rows == 1 else 's'}" + ("" if to_stream else f" to {args.out}")
     if counts.invalid:
         more = ", ..." if counts.invalid > len(counts.first_invalid) else ""

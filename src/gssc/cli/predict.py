@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,6 @@ class's probability. Tables are read, and CSV is written, a block at a time, so 
 With a model of molecules, the rows are a text table with a column of SMILES, and the predictions are CSV: the row
 number, the SMILES and one column per target.
 """
-PROGRESS_FROM = 262_144  # rows from which progress is shown
-SECONDS_BETWEEN_LINES = 10.0  # of progress, where standard error is no terminal
 SHOWN_CLASSES = 12
 
 
@@ -62,9 +59,10 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any) -> None:
     """Load, predict, write, and show a summary."""
     from gssc.cli.molecules import is_molecule_model, predict_molecules
-    from gssc.deploy import DeployedModel, predictions_to
+    from gssc.deploy import DeployedModel, predictions_to, row_count
     from gssc.deploy.tables import FORMATS, STREAM
     from gssc.files import check_output
+    from gssc.progress_bar import ProgressBar
 
     if is_molecule_model(args.run):
         predict_molecules(args)
@@ -74,13 +72,14 @@ def run(args: Any) -> None:
         check_output(args.out, FORMATS, args.overwrite)
     model = DeployedModel.load(args.run)
     summary = PredictionCounts(model)
-    with predictions_to(args.out, model, args.overwrite) as output, progress() as show:
+    bar = ProgressBar("predicting", row_count(args.rows), "rows")
+    with predictions_to(args.out, model, args.overwrite) as output, bar:
         for block in blocks_of(args, model):
             start = time.perf_counter()
             probabilities = model.predict_proba(block.features)
             summary.add(probabilities, time.perf_counter() - start)
             output.write(probabilities, block.ids)
-            show(summary.rows)
+            bar.update(summary.rows)
     summary.show(str(args.out), to_stderr=to_stream)
 
 
@@ -93,34 +92,6 @@ def blocks_of(args: Any, model: DeployedModel) -> Iterator[TableRows]:
 
         return row_blocks_of(args.rows, model.feature_names, model.widths[0])
     return row_blocks(args.rows, model.feature_names, model.widths[0], id_name=args.id, decimal=args.decimal)
-
-
-@contextmanager
-def progress() -> Iterator[Any]:
-    """Yield a function that shows how many rows are done, once there are many: a bar, or lines without a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn
-
-    console = Console(stderr=True, highlight=False)
-    bar = Progress(TextColumn("predicting: {task.completed:,} rows"), console=console)
-    task, shown = bar.add_task("predicting"), time.monotonic()
-
-    def show(rows: int) -> None:
-        nonlocal shown
-        if rows < PROGRESS_FROM:
-            return
-        if console.is_terminal:
-            bar.start()
-            bar.update(task, completed=rows)
-        elif time.monotonic() - shown >= SECONDS_BETWEEN_LINES:
-            shown = time.monotonic()
-            console.print(f"predicting: {rows:,} rows")
-
-    try:
-        yield show
-    finally:
-        if bar.live.is_started:  # stopping prints a line
-            bar.stop()
 
 
 class PredictionCounts:

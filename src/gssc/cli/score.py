@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from gssc.errors import GsscError
+from gssc.extras import require_all
 
 EXAMPLES = """\
 examples:
@@ -32,11 +36,12 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any) -> None:
-    """Score, with a line per file."""
+    """Score, with a line per file and the time left."""
     from rich.console import Console
 
     from gssc.evaluate.executor import LocalProcesses
     from gssc.names import counted, nearest
+    from gssc.progress_bar import ProgressBar
     from gssc.scoring.parts import score_file
     from gssc.scoring.score import score
 
@@ -45,21 +50,65 @@ def run(args: Any) -> None:
     if args.engine not in ENGINES:
         raise GsscError(f"unknown --engine {args.engine!r}: {nearest(args.engine, ENGINES)}")
     if args.engine == "ray":
+        require_all(("ray", "ray"))
         from gssc.evaluate.ray_executor import RayData
 
         executor: Any = RayData(score_file, args.jobs)
     else:
         executor = LocalProcesses(score_file, args.jobs or 1)
-    progress, done = Console(stderr=True, markup=False, highlight=False), 0
+    done, total = 0, expected_rows(args.rows, args.out)
+    written = WrittenRows(Path(args.out))
+    with ProgressBar("scoring", total, "rows", watch=written.count) as bar:
+        if not args.overwrite:
+            bar.skip(written.count())
 
-    def show(result: dict[str, Any], files: int) -> None:
-        nonlocal done
-        done += 1
-        progress.print(f"{done} of {files} files: {result['name']}, {counted(result['rows'], 'row')}", soft_wrap=True)
+        def show(result: dict[str, Any], files: int) -> None:
+            nonlocal done
+            done += 1
+            line = f"{done} of {files} files: {result['name']}, {counted(result['rows'], 'row')}"
+            bar.console.print(line, soft_wrap=True)
 
-    found = score(args.run, args.rows, args.out, executor, args.overwrite, on_file=show)
+        found = score(args.run, args.rows, args.out, executor, args.overwrite, on_file=show)
     Console(markup=False, highlight=False).print(
         f"{counted(found.rows, 'row')} of {counted(found.files, 'file')} in {found.seconds:.1f} s, "
         f"written to {counted(found.parts, 'part')} in {args.out}",
         soft_wrap=True,
     )
+
+
+def expected_rows(source: str, out: str) -> int | None:
+    """Return the number of rows of all input files, estimated for text tables; None if one of them is unknown."""
+    from gssc.deploy import row_count
+    from gssc.scoring.score import input_files
+
+    counts = [row_count(path) for _, path in input_files(Path(source), Path(out))]
+    return sum(count for count in counts if count is not None) if None not in counts else None
+
+
+class WrittenRows:
+    """Counts the rows that are scored, in finished parts and in those being written; each part is opened once.
+
+    Args:
+        folder: where the parts are written, by any process.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._rows: dict[str, int] = {}
+
+    def count(self) -> int:
+        """Return the number of rows of all files."""
+        from gssc.deploy import row_count
+        from gssc.scoring.parts import ROWS_PREFIX
+        from gssc.scoring.score import PARTS
+
+        parts = {path.name: path for path in self.folder.glob(PARTS)}
+        self._rows = {name: self._rows.get(name) or row_count(path) or 0 for name, path in parts.items()}
+        of_files: Counter[str] = Counter()
+        for name, rows in self._rows.items():
+            of_files[name.split("-")[1]] += rows
+        for path in self.folder.glob(f"{ROWS_PREFIX}*"):
+            with suppress(OSError, ValueError):  # the file has just been finished, or is being written
+                number = path.name.removeprefix(ROWS_PREFIX)
+                of_files[number] = max(of_files[number], int(path.read_text(encoding="ascii")))
+        return sum(of_files.values())

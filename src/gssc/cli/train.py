@@ -9,7 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gssc.cli.molecules import add_train_arguments, is_about_molecules, names_molecules, train_molecules
+from gssc.cli.molecules import STOPPING, add_train_arguments, is_about_molecules, names_molecules, train_molecules
 from gssc.config import (
     DEFAULT_MODEL,
     DataSettings,
@@ -20,6 +20,7 @@ from gssc.config import (
     sections,
 )
 from gssc.errors import GsscError
+from gssc.extras import require_all
 from gssc.names import counted
 from gssc.recipes import PRESETS, preset_settings, recipe_settings, suited
 from gssc.run_folder import config_file, saved_config
@@ -46,7 +47,6 @@ examples:
 Settings are layered, and later ones win: defaults, the recipe of the dataset (model str_contrast only), --preset in
 place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
 """
-STOPPING = "stopping after this epoch; press Ctrl+C again to stop at once"
 DEFAULTS_IN_ARGS = False
 FAST_MODEL = "ridge_student"  # what --fast is short for
 SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
@@ -63,6 +63,7 @@ SHORTHANDS = {
 def add_arguments(parser: Any, arguments: Sequence[str] = ()) -> None:
     """Add the options of the command; those of settings depend on the model that the arguments name."""
     if names_molecules(arguments):
+        require_all(("torch", "molecules"))  # that extra includes train
         add_train_arguments(parser, _value_of("--model.name", arguments) or "gssc")
         return
     parser.add_argument("dataset", type=str, nargs="?", help="a dataset's name; see gssc data list")
@@ -136,6 +137,8 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 def run(args: Any) -> None:
     """Train with the settings of the arguments and show the result; under torchrun, with other processes."""
+    if is_about_molecules(args):
+        require_all(("rdkit", "molecules"))
     from gssc.train.distributed import joined
 
     with joined() as processes:
@@ -222,7 +225,7 @@ def settings_of(args: Any) -> RunConfig:
 
 
 def folder_of(args: Any, data: DataSettings) -> Path:
-    """Return the run folder: what was asked for, or a name after the data."""
+    """Return the run folder: the one that was typed, or one named after the data."""
     return Path(args.get("out") or Path("runs") / (data.dataset or Path(data.graph or "run").stem))
 
 
@@ -256,14 +259,14 @@ def announce(run: Run, args: Any) -> None:
         f"{graph.num_classes} {graph.task.outputs}; {counted(len(graph.train), 'training label')}; "
         f"seed {run.config.train.seed}; settings: {'those of the run' if run.resumed else base + ' and options'}"
     )
-    console.print(Text.assemble((graph.name, "bold"), about))
+    console.print(Text.assemble((graph.name, "bold"), about), soft_wrap=not console.is_terminal)
     notes = [*graph.notes, *([graph.cleaning.summary()] if any(astuple(graph.cleaning)) else [])]
     if len(graph.val) == 0:
         chooses = "cross-validation over the training labels chooses the model"
         otherwise = "the full schedule is trained and its last epoch kept"
         notes.append(f"no validation nodes: {chooses if model == DEFAULT_MODEL else otherwise}")
     for note in filter(None, notes):
-        console.print(Text.assemble(("note ", "yellow"), note))
+        console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=not console.is_terminal)
     if run.resumed:
         state = "is finished already" if run.finished else f"continues from epoch {run.training.epoch}"
         console.print(f"{run.folder} {state}")

@@ -9,7 +9,7 @@ from typing import Any
 from gssc.cli.train import add_settings, settings_of
 from gssc.cli.train import expanded as expanded
 from gssc.errors import GsscError
-from gssc.names import counted
+from gssc.progress_bar import ProgressBar
 from gssc.recipes import PRESETS
 
 EXAMPLES = """\
@@ -72,14 +72,16 @@ def run(args: Any) -> None:
     tuning = Tuning(str(folder), base.to_dict(), space, seeds, args.get("data_root"))
     console = Console(stderr=True, markup=False, highlight=False)
 
-    def show(progress: Any) -> None:
-        best = "-" if progress.best is None else f"{progress.best:.4f}"
-        console.print(
-            f"{progress.finished} of {counted(trials, 'trial')}, {progress.pruned} pruned; best validation {best}"
-        )
-
     try:
-        study = tune(tuning, trials, jobs, show)
+        with ProgressBar("searching", trials, "trials", console) as bar:
+
+            def show(progress: Any) -> None:
+                best = "-" if progress.best is None else f"{progress.best:.4f}"
+                if bar.done == 0:
+                    bar.skip(progress.finished - 1)  # those of earlier commands
+                bar.update(progress.finished, f"{progress.pruned} pruned, best {best}")
+
+            study = tune(tuning, trials, jobs, show)
     except KeyboardInterrupt:
         console.print(f"finished trials are kept in {folder}: give the same command to continue", soft_wrap=True)
         raise

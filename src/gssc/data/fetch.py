@@ -12,8 +12,10 @@ from pathlib import Path
 from gssc.data.entry import Dataset, File, FilePaths
 from gssc.errors import GsscError
 from gssc.files import atomic_write, sha256
+from gssc.progress_bar import ProgressBar
 
 _TIMEOUT_SECONDS = 30
+MEGABYTE = 1e6
 
 
 def data_root_of(data_root: str | PathLike[str] | None) -> Path | None:
@@ -83,14 +85,10 @@ def verify(path: Path, file: File) -> None:
 
 
 def _download(dataset: Dataset, files: list[File], data_root: Path | None) -> FilePaths:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
     folder = cache_root() / dataset.name
     by_hand = f"{data_root / dataset.name} or {folder}" if data_root else str(folder)
     got: FilePaths = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with ProgressBar("downloading") as bar:
         for file in files:
             left = ", ".join(other.name for other in files if other.name not in got)
             advice = f"get {left} from {dataset.address} by hand and put them into {by_hand}"
@@ -100,14 +98,15 @@ def _download(dataset: Dataset, files: list[File], data_root: Path | None) -> Fi
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(target) as temporary:
-                    task = progress.add_task(f"{dataset.name}: {file.name}", total=None)
+                    bar.begin(f"downloading {file.name}")
                     with urllib.request.urlopen(file.url, timeout=_TIMEOUT_SECONDS) as response:
                         length = response.headers.get("Content-Length")
-                        progress.update(task, total=int(length) if length else None)
+                        size = int(length) / MEGABYTE if length else None
+                        bar.begin(f"downloading {file.name}", size, "MB")
                         with temporary.open("wb") as out:
                             while piece := response.read(1 << 18):
                                 out.write(piece)
-                                progress.advance(task, len(piece))
+                                bar.advance(len(piece) / MEGABYTE)
                     if length and temporary.stat().st_size != int(length):
                         raise HTTPException("the connection closed before the end of the file")
                     verify(temporary, file)

@@ -35,9 +35,9 @@ class _CsrState:
 
 
 def _bytes_from_text(text: str, encoding: str) -> bytes:
-    """Replaces `_codecs.encode`, which protocol 2 uses to store a byte string."""
+    """Replace `_codecs.encode`, which protocol 2 uses to store a byte string."""
     if encoding != "latin1":
-        raise pickle.UnpicklingError(f"it asks for the codec {encoding!r}")
+        raise pickle.UnpicklingError(f"it requests the codec {encoding!r}")
     return text.encode("latin1")
 
 
@@ -60,7 +60,7 @@ class _Unpickler(pickle.Unpickler):
         try:
             return _ADMITTED[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
+            raise pickle.UnpicklingError(f"it requests {module}.{name}") from None
 
 
 def _read(file: BinaryIO, what: str) -> Any:

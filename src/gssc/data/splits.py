@@ -55,7 +55,7 @@ def n_per_class(
     if val < 0 or test < 0 or val + test > len(rest):
         raise GsscError(
             f"{val} validation and {test} test nodes were requested, but only {len(rest)} labelled nodes remain "
-            f"besides the {len(train)} in train: ask for fewer"
+            f"besides the {len(train)} in train: choose fewer"
         )
     shuffled = rng.permutation(rest)
     return train, np.sort(shuffled[:val]), np.sort(shuffled[val : val + test])

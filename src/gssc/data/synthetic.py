@@ -201,7 +201,7 @@ class CsbmStream:
         if per_class * classes + val + test > self.nodes:
             raise GsscError(
                 f"{per_class} training labels per class, {val} validation and {test} test nodes were requested, but "
-                f"there are only {self.nodes} nodes: ask for fewer"
+                f"there are only {self.nodes} nodes: choose fewer"
             )
         generator(seed)  # raises on an invalid seed
 

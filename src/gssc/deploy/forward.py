@@ -83,7 +83,7 @@ def aligned_zeros(rows: int, columns: int, dtype: Any = np.float32) -> np.ndarra
 
 
 def forward(x: Any, layers: Sequence[LinearMap], activation: str, normalize: bool, activate_last: bool) -> np.ndarray:
-    """Pass rows [n, in], dense or CSR, through layers with an activation between them, and after them if asked."""
+    """Pass rows [n, in], dense or CSR, through layers with an activation between them, and after them on request."""
     count, last, dtype = x.shape[0], len(layers) - 1, layers[0].weight.dtype
     names = activations_of(activation, len(layers))
     out = np.empty((count, len(layers[-1].bias)), dtype=dtype)
@@ -202,7 +202,7 @@ def _embedding_bag(block: SparseBlock, weight: np.ndarray) -> np.ndarray:
 
 
 def block_of(x: Any, start: int, stop: int, normalize: bool, dtype: Any = np.float32) -> Block:
-    """Return consecutive rows in the given precision, divided by their absolute sums if asked."""
+    """Return consecutive rows in the given precision, divided by their absolute sums on request."""
     if is_sparse(x):
         return _sparse_block(x, start, stop, normalize, dtype)
     rows = np.ascontiguousarray(x[start:stop], dtype=dtype)

@@ -167,7 +167,7 @@ def _check(model: DeployedModel) -> None:
     for number, (weight, bias) in enumerate(model.layers):
         if weight.ndim != 2 or bias.shape != weight.shape[:1] or 0 in weight.shape:
             raise GsscError(
-                f"layer {number} has weight {weight.shape} and bias {bias.shape}; want (out, in) and (out,)"
+                f"layer {number} has weight {weight.shape} and bias {bias.shape}; expected (out, in) and (out,)"
             )
         if previous not in (None, weight.shape[1]):
             raise GsscError(f"layer {number} takes {weight.shape[1]} inputs, but the one before gives {previous}")

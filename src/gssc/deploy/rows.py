@@ -52,7 +52,7 @@ def read_rows(
         path: ``.npz`` (``x``, or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``, or what
             ``scipy.sparse.save_npz`` writes), ``.npy``, ``.csv``, ``.tsv``, ``.tab``, ``.txt`` (text also ``.gz``),
             ``.parquet`` or ``.pq``.
-        feature_names: the columns a model wants. A table with named columns gives these, in this order, and must
+        feature_names: the feature columns of a model. A table with named columns gives these, in this order, and must
             have them all; without this argument every column but an id, a label or a split is a feature.
         width: number of features of a model without feature names.
         id_name: column of the ids of a table; by default one called id, node_id or node, else, if the features have

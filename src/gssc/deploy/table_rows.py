@@ -47,7 +47,7 @@ class TableRows:
 
     @classmethod
     def joined(cls, blocks: Sequence[TableRows], names: list[str] | None = None) -> TableRows:
-        """All blocks of a table as one; ids are numbers if those of all blocks are."""
+        """Return all blocks of a table as one; ids are numbers if those of all blocks are."""
         ids = [block.ids for block in blocks if block.ids is not None]
         return cls(
             np.concatenate([block.features for block in blocks]),
@@ -72,7 +72,7 @@ class TableLimits:
 
     @property
     def max_blank(self) -> int:
-        """Blank lines of a text table."""
+        """Maximum number of blank lines in a text table."""
         return 1000 + self.max_rows // 2
 
     def check(self, path: Path, rows: int, columns: int, features: int) -> None:
@@ -134,7 +134,7 @@ def text_blocks(
 
 
 def _are_names(cells: Sequence[str], wanted: Sequence[str] | None) -> bool:
-    """Return whether the features a model wants are all in a first line, even if they are called 7 and 8."""
+    """Return whether a first line names all features of a model, even if they are called 7 and 8."""
     return bool(wanted) and {name.strip() for name in wanted or ()} <= {cell.strip() for cell in cells}
 
 
@@ -261,12 +261,12 @@ def _text(value: Any) -> str:
 
 
 def block_rows(width: int) -> int:
-    """Rows of a block of so many features."""
+    """Return the number of rows per block for this number of features."""
     return max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(1, width)))
 
 
 def id_array(ids: Sequence[Any]) -> np.ndarray:
-    """Ids as whole numbers if all are written the way a whole number prints, else as text.
+    """Return ids as whole numbers if all are written the way a whole number prints, else as text.
 
     >>> id_array(["7", "8"]), id_array(["7", "08"])
     (array([7, 8]), array(['7', '08'], dtype=object))

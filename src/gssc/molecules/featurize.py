@@ -19,11 +19,10 @@ from gssc.extras import require
 from gssc.files import atomic_write
 from gssc.molecules.fields import ATOM_FIELDS, BOND_FIELDS
 from gssc.molecules.molecule_set import MoleculeSet, Skipped
-from gssc.molecules.progress_bar import progress_bar
 from gssc.molecules.smiles import InvalidSmiles, Molecule, read_molecule
+from gssc.progress_bar import ProgressBar
 
-CHUNK = 2000
-PROGRESS_FROM = 3000
+CHUNK = 500  # SMILES that a process reads at a time; the progress bar advances by as many
 # Part of the cache key: to be increased when the arrays made from a SMILES change.
 FORMAT = 1
 ARRAYS = ("atoms", "atom_starts", "bonds", "bond_fields", "bond_starts", "scaffolds", "kept")
@@ -132,10 +131,10 @@ def _read_all(smiles: Sequence[str], jobs: int, progress: bool, scaffolds: bool)
 
 
 def _tracked(chunks: Iterator[list[Molecule | str]], total: int, progress: bool) -> Iterator[Molecule | str]:
-    with progress_bar("reading molecules", total, shown=progress and total >= PROGRESS_FROM) as advance:
+    with ProgressBar("reading", total, "molecules", shown=progress) as bar:
         for chunk in chunks:
             yield from chunk
-            advance(len(chunk))
+            bar.advance(len(chunk))
 
 
 def _read_chunk(smiles: Sequence[str], scaffold: bool) -> list[Molecule | str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -41,13 +41,14 @@ def predict_table(
     *,
     overwrite: bool = False,
     invalid: str = "skip",
+    on_rows: Callable[[int], None] = lambda rows: None,
 ) -> SmilesCounts:
     """Write a CSV with one line per row of ``source``: row number, SMILES, one column per target.
 
     ``-`` is standard input or standard output.
 
     No row is lost: with ``invalid="skip"`` a row that is not a molecule gets blank predictions; with ``refuse`` the
-    first of them raises an error and nothing is written.
+    first of them raises an error and nothing is written. ``on_rows`` is called with the number of rows that are done.
     """
     source = Path(source)
     if str(out) != STREAM:
@@ -78,6 +79,7 @@ def predict_table(
                 if blank:
                     counts.invalid += 1
                     counts.first_invalid = [*counts.first_invalid, counts.rows][:5]
+            on_rows(counts.rows)
     return counts
 
 

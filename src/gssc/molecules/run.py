@@ -32,7 +32,9 @@ from gssc.molecules.molecule_set import MoleculeSet, Skipped
 from gssc.molecules.objective import average_precision
 from gssc.molecules.registry import molecule_model
 from gssc.run_folder import EpochLog
+from gssc.signals import interrupted_by
 from gssc.train.checkpoint import load_checkpoint, save_checkpoint
+from gssc.train.process import Interruption
 from gssc.train.training import Epoch
 from gssc.versions import versions
 
@@ -132,29 +134,42 @@ class MoleculeRun:
         self.training.load_state_dict(state["training"])
         self.log.cut(self.training.epoch)
 
-    def train(self, on_epoch: Callable[[Epoch], None] | None = None) -> dict[str, Any]:
-        """Train to the end and return the content of metrics.json."""
+    def train(
+        self, on_epoch: Callable[[Epoch], None] | None = None, on_interrupt: Callable[[], None] | None = None
+    ) -> dict[str, Any]:
+        """Train to the end and return the content of metrics.json.
+
+        Args:
+            on_epoch: called with the record of each epoch.
+            on_interrupt: called on the first Ctrl+C, SIGTERM or SIGHUP. The epoch in flight is then finished and saved
+                before KeyboardInterrupt is raised; a second signal stops at once.
+        """
         try:
             if self._resumed and (self.folder / "metrics.json").exists():
                 found: dict[str, Any] = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
                 return found
             self._prepare()
-            return self._train(on_epoch)
+            return self._train(on_epoch, on_interrupt)
         finally:
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
 
-    def _train(self, on_epoch: Callable[[Epoch], None] | None) -> dict[str, Any]:
+    def _train(
+        self, on_epoch: Callable[[Epoch], None] | None, on_interrupt: Callable[[], None] | None
+    ) -> dict[str, Any]:
         saved_at = time.monotonic()
-        for record in self.training.epochs():
-            self.log.append(asdict(record))
-            if on_epoch:
-                on_epoch(record)
-            if time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
-                state = {"data": self.data_digest, "training": self.training.state_dict()}
-                save_checkpoint(self.folder / "checkpoint.safetensors", state)
-                saved_at = time.monotonic()
+        with Interruption(on_interrupt) as interruption:
+            for record in self.training.epochs():
+                self.log.append(asdict(record))
+                if on_epoch:
+                    on_epoch(record)
+                if interruption.requested is not None or time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
+                    state = {"data": self.data_digest, "training": self.training.state_dict()}
+                    save_checkpoint(self.folder / "checkpoint.safetensors", state)
+                    saved_at = time.monotonic()
+                if interruption.requested is not None:
+                    raise interrupted_by(interruption.requested)
         return self._finish()
 
     def _finish(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ ROOM_FOR_LEGEND = 1.25  # height of the axes, in heights of the tallest bar
 
 
 def keep_probability_histogram(keep_probability: np.ndarray, same_class: np.ndarray, ax: Axes | None = None) -> Axes:
-    """Draw the keep probability of edges within a class and between classes, each as shares of its kind.
+    """Draw the keep probability of edges within a class and between classes, as shares of the edges of either kind.
 
     The area under the ROC curve in the title is the chance that an edge within a class gets a higher keep probability
     than one between classes: 0.5 is no better than guessing.
@@ -44,8 +44,9 @@ def keep_probability_histogram(keep_probability: np.ndarray, same_class: np.ndar
     ax.set_title(f"Keep probability of edges, ROC-AUC {area:.2f}" if area == area else "Keep probability of edges")
     ax.set_xlim(0, 1)
     ax.set_xlabel("keep probability")
-    ax.set_ylabel("share of its kind")
+    ax.set_ylabel("share of the edges")
     if len(keep):
         ax.set_ylim(0, ROOM_FOR_LEGEND * ax.get_ylim()[1])
+        ax.set_yticks([tick for tick in ax.get_yticks() if tick <= 1])
         ax.legend(loc="upper left")
     return ax

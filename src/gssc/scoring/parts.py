@@ -7,8 +7,9 @@ alone: after a crash, a file is continued after its last whole part.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,8 @@ ROWS_PER_PART = 1 << 20
 BUFFERED_VALUES = 1 << 18  # probabilities in memory before they are written
 READ_BYTES = 1 << 18  # of a Parquet column at a time: a row group may be as large as the file
 NOTE = b"gssc.score"
+ROWS_PREFIX = ".rows-"
+SECONDS_BETWEEN_COUNTS = 1.0
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,13 @@ class FileJob:
         return Path(self.out) / f"part-{self.number:06d}-{number:06d}.parquet"
 
     @property
+    def rows_file(self) -> Path:
+        """Path of a text file that exists while the file is scored: the number of rows predicted so far."""
+        return Path(self.out) / f"{ROWS_PREFIX}{self.number:06d}"
+
+    @property
     def state(self) -> list[int]:
-        """Size and time of change of the file: another state is another file."""
+        """Size and modification time of the file; if either changes, the file is scored again."""
         status = Path(self.path).stat()
         return [status.st_size, status.st_mtime_ns]
 
@@ -72,7 +80,10 @@ def score_file(job: FileJob) -> dict[str, Any]:
         skip, number = sum(part["rows"] for part in done), len(done)
         for stale in sorted(Path(job.out).glob(f"part-{job.number:06d}-*.parquet"))[number:]:
             stale.unlink()  # damaged, or of another state of the file
-        _score(job, state, _after(_blocks(job), skip), number, skip)
+        try:
+            _score(job, state, _after(_blocks(job), skip), number, skip)
+        finally:
+            job.rows_file.unlink(missing_ok=True)
         done = parts_of(job)
         if not (done and done[-1]["last"]):
             raise GsscError(f"{job.path} changed while it was scored; give the same command again")
@@ -94,7 +105,7 @@ def parts_of(job: FileJob) -> list[dict[str, Any]]:
 
 
 def _note(path: Path) -> dict[str, Any] | None:
-    """What a part records of itself; None if it is not there or not whole."""
+    """Return the note in the footer of a part; None if the part is missing or incomplete."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     if not path.is_file():
         return None
@@ -130,6 +141,7 @@ class _Part:
         self.rows, self.last = 0, False
         self._stack = ExitStack()
         self._waiting: list[Any] = []
+        self._counted = time.monotonic()
         self._buffered = max(1, BUFFERED_VALUES // model.widths[-1])
 
     def __enter__(self) -> _Part:
@@ -141,7 +153,7 @@ class _Part:
         self._writer = self._stack.enter_context(
             pq.ParquetWriter(temporary, self._schema, write_page_checksum=True, compression="zstd")
         )
-        self._stack.push(self._complete)  # on the stack, so that a disk that fills up now is met like any other error
+        self._stack.push(self._complete)  # on the stack, so that a full disk is handled like any other error
         return self
 
     def write(self, block: TableRows) -> None:
@@ -159,8 +171,16 @@ class _Part:
         arrays += [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
         self._waiting.append(pa.record_batch(arrays, schema=self._schema))
         self.rows += len(block)
+        self._count()
         if sum(batch.num_rows for batch in self._waiting) >= self._buffered:
             self._flush()
+
+    def _count(self) -> None:
+        """Write the number of rows so far for whoever shows the progress, once per second at most."""
+        if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS:
+            self._counted = time.monotonic()
+            with suppress(OSError):
+                self.job.rows_file.write_text(str(self.start + self.rows), encoding="ascii")
 
     def _flush(self) -> None:
         if self._waiting:
@@ -188,7 +208,7 @@ def _blocks(job: FileJob) -> Iterator[TableRows]:
 
 
 def _after(blocks: Iterator[TableRows], skip: int) -> Iterator[TableRows]:
-    """Blocks without their first ``skip`` rows in all."""
+    """Yield blocks without the first ``skip`` rows of the table."""
     for block in blocks:
         if skip < len(block):
             yield _rows(block, skip, len(block))
@@ -196,13 +216,13 @@ def _after(blocks: Iterator[TableRows], skip: int) -> Iterator[TableRows]:
 
 
 def _rows(block: TableRows, first: int, end: int) -> TableRows:
-    """Some rows of a block."""
+    """Return the rows of a block from ``first`` up to ``end``."""
     ids = None if block.ids is None else block.ids[first:end]
     return TableRows(block.features[first:end], ids, block.feature_names)
 
 
 def _key_types(job: FileJob) -> dict[str, Any]:
-    """The columns that identify rows: the table's own ids, of their own type if whole numbers, or row numbers."""
+    """Return the types of the columns that identify rows: its ids (whole numbers keep their type) or row numbers."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     path, wanted = Path(job.path), _model(job.run).feature_names
     if ending(path) in PARQUET_ENDINGS:

@@ -15,7 +15,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.executor import Executor, LocalProcesses
 from gssc.extras import require
 from gssc.files import keep_others_out, read_json, write_json
-from gssc.scoring.parts import ROWS_PER_PART, FileJob, parts_of, score_file
+from gssc.scoring.parts import ROWS_PER_PART, ROWS_PREFIX, FileJob, parts_of, score_file
 from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending
 
 MANIFEST = "_manifest.json"  # readers of Parquet folders pass over names that begin with _
@@ -25,7 +25,7 @@ FORMAT = "gssc-scores"
 
 @dataclass
 class Scores:
-    """What came out: rows, input files and parts in all, and how long this call took."""
+    """The result: numbers of rows, input files and parts, and the seconds of this call."""
 
     rows: int
     files: int
@@ -83,7 +83,7 @@ def score(
             for number, note in enumerate(parts_of(job))
         ]
         rows = sum(part["rows"] for part in parts)
-        for left in out.glob(f".{PARTS}"):  # by a killed process, half written
+        for left in (*out.glob(f".{PARTS}"), *out.glob(f"{ROWS_PREFIX}*")):  # by a killed process
             left.unlink()
         write_json(out / MANIFEST, {**about, "complete": True, "rows": rows, "parts": parts})
     finally:
@@ -93,7 +93,7 @@ def score(
 
 
 def _run(executor: Executor, jobs: list[FileJob], on_file: Callable[[dict[str, Any], int], None] | None) -> None:
-    """Score what is missing; files that fail are reported at the end, so that they hold up nothing else."""
+    """Score what is missing; files that fail are reported at the end, so that the others are scored anyway."""
     errors = []
     for finished in executor.run(jobs, lambda job: None):
         if finished.error:
@@ -153,5 +153,5 @@ def _check_folder(out: Path, about: dict[str, Any], overwrite: bool) -> None:
 
 def _clear(out: Path) -> None:
     (out / MANIFEST).unlink(missing_ok=True)
-    for part in (*out.glob(PARTS), *out.glob(f".{PARTS}")):
+    for part in (*out.glob(PARTS), *out.glob(f".{PARTS}"), *out.glob(f"{ROWS_PREFIX}*")):
         part.unlink()

@@ -22,7 +22,7 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 Direct = Callable[[Callable[[], Awaitable[bytes]]], Awaitable[bytes]]
 
 PATHS = ("/", "/predict", "/predict/file", "/draw", "/model", "/health", "/metrics", "/docs", "/openapi.json")
-# A browser opening a page sends no token: the two pages hold nothing of the model and ask for the token themselves.
+# A browser opening a page sends no token: the two pages contain nothing of the model and have a form for the token.
 OPEN_PATHS = ("/", "/docs", "/health")
 # Answered even when the server is full, since they are needed most then.
 ALWAYS_PATHS = ("/health", "/metrics")

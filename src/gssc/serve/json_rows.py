@@ -69,7 +69,7 @@ def parse(body: bytes, width: int, names: Sequence[str] | None, limits: Limits) 
 
 
 def join(parts: Sequence[Any], width: int) -> Any:
-    """Rows of several requests, all dense or all sparse, as one matrix."""
+    """Return the rows of several requests, all dense or all sparse, as one matrix."""
     if not isinstance(parts[0], SparseRequest):
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
     from scipy import sparse

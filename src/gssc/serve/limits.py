@@ -19,7 +19,7 @@ class Limits:
         max_body_mb: megabytes of one request's body. A table may hold as many numbers as a body may have bytes,
             which only a compressed file could exceed.
         timeout: seconds a request may take, from its first byte to the last of its answer.
-        max_concurrency: most requests in flight; others are asked to retry.
+        max_concurrency: maximum number of requests in flight; others get 503 and Retry-After.
         batch_wait_ms: milliseconds that rows wait for others that are already arriving.
     """
 

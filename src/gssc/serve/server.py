@@ -79,7 +79,7 @@ def possible_connections(wanted: int) -> int:
 
 
 def refuse_connections(listener: socket.socket) -> None:
-    """Let no further connection begin, while those that have begun are completed and can be accepted.
+    """Refuse new connections; those whose handshake is under way can still be accepted.
 
     On Linux the request for a new one is dropped without an answer; a client repeats it after a second, when the socket
     is closed, and is refused. Elsewhere, and where only root may attach a packet filter, the queue of connections that

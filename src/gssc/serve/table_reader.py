@@ -1,4 +1,4 @@
-"""The server's side of the process that reads tables: starts it, asks it, and replaces it when a file kills it."""
+"""The server's side of the process that reads tables: starts it, sends tables, replaces it after a crash."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Callback:
     """Follows one run. Override what you need; each method does nothing by default.
 
     Attributes:
-        look: how to look at what was logged, for the last line of ``gssc train``; empty for nothing to say.
+        look: how to look at what was logged, for the last line of ``gssc train``; may be empty.
 
     Example:
         >>> class Best(Callback):

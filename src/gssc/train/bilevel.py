@@ -47,7 +47,7 @@ class BilevelTraining(PairTraining):
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings.
         plain: compute with ordinary torch operations, as on devices other than a CPU.
-        sparsifier: psi, if it is there already; otherwise it is built as the settings say.
+        sparsifier: psi, if it is there already; otherwise it is built from the settings.
 
     Attributes:
         phase: ``pretrain``, ``warm-up``, ``alternate`` or ``consolidate``.

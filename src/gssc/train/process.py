@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from gssc.errors import GsscError
-from gssc.signals import ENDING
+from gssc.signals import ENDING, interrupted_by
 
 # Parameter numbers of mallopt in glibc.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -79,10 +79,14 @@ class Interruption:
 
     Args:
         on_request: called when the first signal arrives.
+
+    Attributes:
+        requested: the first signal, or None. :func:`gssc.signals.interrupted_by` has its exception.
     """
 
     def __init__(self, on_request: Callable[[], None] | None = None):
-        self.on_request, self.requested = on_request, False
+        self.on_request = on_request
+        self.requested: int | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
@@ -96,9 +100,9 @@ class Interruption:
             signal.signal(number, handler)
 
     def _request(self, number: int, frame: Any) -> None:
-        if self.requested:
-            raise KeyboardInterrupt
-        self.requested = True
+        if self.requested is not None:
+            raise interrupted_by(number)
+        self.requested = number
         if self.on_request:
             self.on_request()
 

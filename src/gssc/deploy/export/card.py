@@ -20,7 +20,7 @@ SETTINGS = {
     "inductive": "inductive: test nodes and their edges were hidden during training",
     "cold-start": "cold-start: test nodes were hidden during training and have no edges",
 }
-METRICS = {"accuracy": "accuracy", "roc_auc": "ROC AUC, mean over tasks"}
+METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC, mean over tasks"}
 
 
 def write_card(run_model: RunModel, folder: Path, use: str = "") -> None:
@@ -60,7 +60,7 @@ def score(run_model: RunModel, part: str) -> Any:
 
 
 def summary(run_model: RunModel) -> str:
-    """One sentence."""
+    """Return one sentence about the model."""
     model = run_model.model
     kind = "one of" if model.task == "multiclass" else "any of"
     return (
@@ -70,7 +70,7 @@ def summary(run_model: RunModel) -> str:
 
 
 def data(run_model: RunModel) -> str:
-    """Dataset, split, setting and labels."""
+    """Return the section on dataset, split, setting and labels."""
     setting = fact(run_model, "setting")
     given = run_model.settings.get("data") or {}
     rows = [
@@ -95,7 +95,7 @@ def labels(run_model: RunModel) -> str | None:
 
 
 def quality(run_model: RunModel) -> str:
-    """Validation and test results."""
+    """Return the section on validation and test results."""
     metric = METRICS.get(str(run_model.metrics.get("metric")), "accuracy")
     rows = [(part, percent(score(run_model, part))) for part in ("val", "test")]
     names = {"val": "validation", "test": "test"}
@@ -219,7 +219,7 @@ def listed(names: list[str]) -> str:
 
 def percent(value: Any) -> str | None:
     """Return a share as a percentage."""
-    return f"{100 * value:.2f} %" if isinstance(value, int | float) and abs(value) <= 1 else None
+    return f"{100 * value:.2f}%" if isinstance(value, int | float) and abs(value) <= 1 else None
 
 
 def shown(value: Any) -> str:
@@ -235,6 +235,6 @@ def cell(value: Any) -> str:
 
 
 def one_line(value: Any) -> str:
-    """Text that Markdown shows as it is: no line break, which would end a table, no HTML and no link."""
+    """Return a text that Markdown shows as it is: no line break, which would end a table, no HTML and no link."""
     text = printable(" ".join(str(value).split()))
     return re.sub(r"([\\`\[])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))

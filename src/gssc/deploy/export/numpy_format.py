@@ -37,6 +37,6 @@ def write(run_model: RunModel, folder: Path) -> None:
 
 
 def outputs(folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and probabilities as the copied file computes them."""
+    """Return logits and probabilities as the copied file computes them."""
     model = numpy_predictor.Predictor(folder)
     return model.logits(rows), model.predict_proba(rows)

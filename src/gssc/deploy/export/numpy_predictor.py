@@ -92,7 +92,7 @@ class Predictor:
         self.temperature = np.float32(description["temperature"])
 
     def logits(self, x: Any) -> np.ndarray:
-        """Scores before softmax or sigmoid, [rows, outputs]; not divided by the temperature.
+        """Return the scores before softmax or sigmoid, [rows, outputs]; not divided by the temperature.
 
         Args:
             x: an array [rows, features], a SciPy sparse matrix, or (data, indices, indptr) of a CSR matrix.
@@ -111,7 +111,7 @@ class Predictor:
         return out
 
     def predict_proba(self, x: Any) -> np.ndarray:
-        """Probability of each class (or, if several may hold, of each task), [rows, outputs]."""
+        """Return the probability of each class (or, if several may hold, of each task), [rows, outputs]."""
         scores = self.logits(x)
         scores /= self.temperature
         if self.multilabel:
@@ -122,7 +122,7 @@ class Predictor:
         return scores
 
     def predict(self, x: Any) -> np.ndarray:
-        """Number of the likeliest class [rows]; of a multi-label model, 0 or 1 for each task [rows, tasks]."""
+        """Return the number of the likeliest class [rows]; of a multi-label model, 0 or 1 per task [rows, tasks]."""
         scores = self.logits(x)
         return (scores >= 0).astype(np.int64) if self.multilabel else scores.argmax(axis=1)
 
@@ -131,7 +131,7 @@ class Predictor:
         if parts is None:
             x = x.tocsr() if hasattr(x, "tocsr") else np.asanyarray(x)
             if x.ndim != 2 or x.shape[1] != self.features:
-                raise ValueError(f"rows have shape {x.shape}; the model wants (rows, {self.features})")
+                raise ValueError(f"rows have shape {x.shape}; the model takes (rows, {self.features})")
             if not hasattr(x, "indptr"):
                 return x
             parts = x.data, x.indices, x.indptr
@@ -161,7 +161,7 @@ class Predictor:
 
 
 def activated(hidden: np.ndarray, name: str) -> np.ndarray:
-    """Hidden rows after an activation."""
+    """Return hidden rows after an activation."""
     if name == "standardize":
         hidden = hidden - hidden.mean(axis=1, keepdims=True)
         return hidden / np.sqrt((hidden * hidden).mean(axis=1, keepdims=True) + np.float32(1e-5))

@@ -73,7 +73,7 @@ def write(run_model: RunModel, folder: Path) -> None:
 
 
 def outputs(folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and probabilities of the dense graph, by the reference evaluator that onnx brings along."""
+    """Return logits and probabilities of the dense graph, by the reference evaluator of onnx."""
     evaluator = require("onnx.reference", extra="export").ReferenceEvaluator(str(folder / DENSE))
     logits, probabilities = evaluator.run(["logits", "probabilities"], {"x": rows})
     return logits, probabilities
@@ -165,7 +165,7 @@ class _Nodes:
 
 
 def dense_graph(model: DeployedModel) -> Any:
-    """``x`` float [rows, features] to logits and probabilities."""
+    """Return the graph that maps ``x``, float [rows, features], to logits and probabilities."""
     nodes = _Nodes()
     rows = nodes.input("x", "FLOAT", ["rows", model.widths[0]])
     nodes.layers(nodes.normalized("x", model), model, first=0)
@@ -173,7 +173,7 @@ def dense_graph(model: DeployedModel) -> Any:
 
 
 def sparse_graph(model: DeployedModel) -> Any:
-    """``columns`` int64 and ``values`` float, both [rows, entries], to logits and probabilities."""
+    """Return the graph with inputs ``columns`` (int64) and ``values`` (float), both [rows, entries]; same outputs."""
     nodes = _Nodes()
     inputs = [nodes.input("columns", "INT64", ["rows", "entries"]), nodes.input("values", "FLOAT", ["rows", "entries"])]
     weight, bias = model.layers[0]

@@ -34,7 +34,7 @@ def write(run_model: RunModel, folder: Path) -> None:
 
 
 def outputs(folder: Path, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and probabilities as the copied file computes them."""
+    """Return logits and probabilities as the copied file computes them."""
     model = torch_module.load(folder)
     with torch.inference_mode():
         tensor = torch.from_numpy(rows)

@@ -40,7 +40,7 @@ class MLP(nn.Module):
         self.activations: list[str] = names * (len(self.layers) - 1) if len(names) == 1 else names
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits [rows, outputs] of rows [rows, features], dense or sparse; not divided by the temperature."""
+        """Return logits [rows, outputs] of rows [rows, features], dense or sparse; not divided by the temperature."""
         first, *rest = self.layers
         assert isinstance(first, nn.Linear)
         if x.layout != torch.strided:
@@ -55,7 +55,7 @@ class MLP(nn.Module):
         return hidden
 
     def probabilities(self, x: Tensor) -> Tensor:
-        """Probability of each class (or, if several may hold, of each task), [rows, outputs]."""
+        """Return the probability of each class (or, if several may hold, of each task), [rows, outputs]."""
         scaled = self(x) / self.temperature
         return scaled.sigmoid() if self.multilabel else scaled.softmax(1)
 

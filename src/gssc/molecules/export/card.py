@@ -24,7 +24,7 @@ def molecule_card(run: Path, model: DeployedMolecules, use: str) -> str:
         "Input": "SMILES that RDKit can read. All fragments of a salt are used.",
         "Output": outputs(model),
         "Use": use,
-        "Where it comes from": f"gssc {__version__}, `gssc export`.",
+        "Origin": f"gssc {__version__}, `gssc export`.",
     }
     body = "\n".join(f"## {heading}\n\n{text.rstrip()}\n" for heading, text in sections.items() if text)
     name = one_line(metrics.get("dataset") or run.resolve().name)

@@ -24,8 +24,8 @@ from gssc.molecules.models.gnn import GCNTraining, GraphClassifier
 from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.pretrain.pool import pretraining_pool
 from gssc.molecules.pretrain.pretext import Pretext
-from gssc.molecules.progress_bar import progress_bar
 from gssc.molecules.training import Schedule
+from gssc.progress_bar import ProgressBar
 from gssc.settings import setting
 from gssc.train.checkpoint import State, load_checkpoint, restore_rng, rng_state, save_checkpoint
 from gssc.train.optimize import descend
@@ -87,8 +87,8 @@ def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet,
         saved = ((name.partition("."), value) for name, value in state["task"].items())
         encoder.load_state_dict({name: value for (part, _, name), value in saved if part == "encoder"})
         return
-    with progress_bar(f"pre-training, {pretext.__name__}", config.pretrain_epochs) as advance:
-        task = pretrain(pretext, pool, config, path, state, advance)
+    with ProgressBar("pre-training", config.pretrain_epochs, "epochs") as bar:
+        task = pretrain(pretext, pool, config, path, state, bar.advance)
     encoder.load_state_dict(task.encoder.state_dict())
 
 
