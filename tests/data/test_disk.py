@@ -278,3 +278,23 @@ def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ):
         assert main(["data", "build", *wrong]) != 0
         assert mentioned in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"x": np.empty((4, 0))}, "bad has no features"),
+        ({"edge_weight": [1.0, np.nan]}, r"weight of edge \(1, 2\) is nan: weights must be above 0"),
+        ({"edge_weight": [0.0, 1.0]}, r"weight of edge \(0, 1\) is 0.0"),
+        ({"edge_weight": [1.0, 1e300]}, r"weight of edge \(1, 2\) is 1e\+300"),
+        ({"edge_weight": [1.0]}, r"edge_weight is float64\[1\] for 2 edges"),
+        ({"edge_weight": ["a", "b"]}, "it must hold one number per edge"),
+    ],
+)
+def test_what_memory_refuses_is_not_built(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    arrays = {"x": np.eye(4), "edge_index": [[0, 1], [1, 2]], "y": [0, 1, 0, 1], "train_mask": [1, 1, 0, 0], **changed}
+    np.savez(tmp_path / "bad.npz", **{name: np.asarray(values) for name, values in arrays.items()})
+    with pytest.raises(GsscError, match=told):
+        build_graph(NpzStream(tmp_path / "bad.npz"), tmp_path / "bad.graph")
+    with pytest.raises(GsscError):
+        Graph.load(tmp_path / "bad.npz")

@@ -53,6 +53,8 @@ def build_graph(
     if out.exists() and not (overwrite and is_disk_graph(out)):
         hint = "choose another name or add --overwrite" if is_disk_graph(out) else "not a graph; choose another name"
         raise GsscError(f"{out} exists already: {hint}")
+    if stream.width == 0:
+        raise GsscError(f"{stream.name} has no features: give at least one column of numbers")
     work = out.with_name(f".{out.name}.building")
     try:
         work.mkdir(parents=True, exist_ok=True)
