@@ -284,6 +284,9 @@ def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ("changed", "told"),
     [
         ({"x": np.empty((4, 0))}, "bad has no features"),
+        ({"x": np.eye(4) * 1j}, "features have dtype complex128: give real numbers"),
+        ({"x": np.full((4, 2), "2020-01-01", dtype="M8[D]")}, "give real numbers"),
+        ({"x": [["1", "2"], ["3", "four"], ["5", "6"], ["7", "8"]]}, r"row 1, column 1 holds .*four.*not a number"),
         ({"edge_weight": [1.0, np.nan]}, r"weight of edge \(1, 2\) is nan: weights must be above 0"),
         ({"edge_weight": [0.0, 1.0]}, r"weight of edge \(0, 1\) is 0.0"),
         ({"edge_weight": [1.0, 1e300]}, r"weight of edge \(1, 2\) is 1e\+300"),

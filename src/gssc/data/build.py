@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from gssc.data.checks import real_numbers
 from gssc.data.disk import DESCRIPTION, FORMAT, VERSION, digest_of, entry_of, is_disk_graph
 from gssc.data.edge_sort import BUCKETS, EdgeSort
 from gssc.data.graph_stream import GraphStream, NodeFacts
@@ -251,8 +252,9 @@ class NpyAppender:
 
 
 def _checked(block: np.ndarray, dtype: np.dtype[Any], first: int) -> np.ndarray:
+    block = real_numbers(np.asarray(block), first)
     with np.errstate(over="ignore"):
-        rows = np.asarray(block).astype(dtype)
+        rows = block.astype(dtype)
     finite = np.isfinite(rows)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
