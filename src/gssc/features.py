@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gssc.data.disk import RowFile
+from gssc.data.array_file import ArrayFile
 from gssc.data.scaling import Scaling, usual_normalization
 from gssc.deploy.forward import row_factors
 
@@ -113,7 +113,7 @@ class FeatureTable:
         if sp.issparse(features):
             features = self._scaled(features.tocsr()).astype(np.float32)
         elif isinstance(features, np.memmap):
-            self.scale_on_read, self.file = True, RowFile(features)
+            self.scale_on_read, self.file = True, ArrayFile(features, hold=True)
         else:
             features = self._scaled(features)
         self.features = features

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.data.array_file import ArrayFile
 from gssc.data.arrays import frame_names
 from gssc.data.checks import Cleaning, clean_edges, clean_feature_names, clean_features, clean_node_ids
 from gssc.data.edges import as_edges
@@ -170,9 +171,9 @@ class Graph:
             return self
         values: dict[str, Any] = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for entry, dtype in (("features", np.float32), ("edges", np.int64)):
-            values[entry] = np.array(values[entry], dtype=dtype)
+            values[entry] = ArrayFile(values[entry]).whole(dtype)
         for entry in ("labels", "node_ids", "edge_weight"):
-            values[entry] = None if values[entry] is None else np.array(values[entry])
+            values[entry] = None if values[entry] is None else ArrayFile(values[entry]).whole()
         return Graph(**values, _checked_features=values["features"], _checked_edges=values["edges"])
 
     @cached_property
@@ -293,9 +294,9 @@ class Graph:
         With multi-label targets each (edge, task) pair known at both ends counts once.
         """
         agree = known = 0
-        step = max(1, _LABELS_AT_A_TIME // self.labels[0].size)
+        step, edges = max(1, _LABELS_AT_A_TIME // self.labels[0].size), ArrayFile(self.edges)
         for start in range(0, self.num_edges, step):
-            block = self.edges[:, start : start + step]
+            block = edges.columns(start, start + step)
             left, right = self.labels[block[0]], self.labels[block[1]]
             both = self.task.known(left) & self.task.known(right)
             known += int(both.sum())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import numpy as np
 import pytest
 
 from gssc.cli.main import main
-from gssc.data import csbm, disk
+from gssc.data import csbm
 from gssc.data.build import build_graph
 from gssc.data.checks import clean_edges
-from gssc.data.disk import RowFile, check_digests, digest_of, open_graph, recorded_digest
+from gssc.data.disk import check_digests, digest_of, open_graph, recorded_digest
 from gssc.data.edge_sort import BUCKETS, EdgeSort
 from gssc.data.graph_stream import InMemoryStream
 from gssc.data.npz import NpzStream
@@ -286,30 +285,24 @@ def test_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
         assert mentioned in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_rows_are_read_from_the_file_as_from_the_map(
-    tmp_path: Path, dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "big.graph"
-    build_graph(CsbmStream(nodes=150, num_edges=300, features=7, val=5, test=5), folder, dtype=dtype)
-    mapped = open_graph(folder).features
-    assert RowFile(mapped).handle < 0  # small enough to be mapped
-    monkeypatch.setattr(disk, "SMALL_FILE", 0)
-    rows = RowFile(mapped)
-    assert rows.handle >= 0
-    for nodes in ([], [3], [0, 1, 2, 49], [9, 8, 8, 10, 11], list(range(150))):
-        chosen = np.array(nodes, dtype=np.int64)
-        assert np.array_equal(rows[chosen], mapped[chosen])
-        assert rows[chosen].dtype == mapped.dtype
-    part = mapped[10:]  # its place in the file is not known
-    assert RowFile(part).handle < 0
-    assert np.array_equal(RowFile(part)[np.array([1, 2])], mapped[11:13])
-
-
-def test_a_file_that_is_cut_short_while_it_is_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "SMALL_FILE", 0)
-    folder = built(tmp_path)
-    rows = RowFile(open_graph(folder).features)
-    os.truncate(folder / "features.npy", (folder / "features.npy").stat().st_size - 1)
-    with pytest.raises(GsscError, match="cut short while it was read"):
-        rows[np.array([len(rows.array) - 1])]
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"x": np.empty((4, 0))}, "bad has no features"),
+        ({"x": np.eye(4) * 1j}, "features have dtype complex128: give real numbers"),
+        ({"x": np.full((4, 2), "2020-01-01", dtype="M8[D]")}, "give real numbers"),
+        ({"x": [["1", "2"], ["3", "four"], ["5", "6"], ["7", "8"]]}, r"row 1, column 1 holds .*four.*not a number"),
+        ({"edge_weight": [1.0, np.nan]}, r"weight of edge \(1, 2\) is nan: weights must be above 0"),
+        ({"edge_weight": [0.0, 1.0]}, r"weight of edge \(0, 1\) is 0.0"),
+        ({"edge_weight": [1.0, 1e300]}, r"weight of edge \(1, 2\) is 1e\+300"),
+        ({"edge_weight": [1.0]}, r"edge_weight is float64\[1\] for 2 edges"),
+        ({"edge_weight": ["a", "b"]}, "it must hold one number per edge"),
+    ],
+)
+def test_what_memory_refuses_is_not_built(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    arrays = {"x": np.eye(4), "edge_index": [[0, 1], [1, 2]], "y": [0, 1, 0, 1], "train_mask": [1, 1, 0, 0], **changed}
+    np.savez(tmp_path / "bad.npz", **{name: np.asarray(values) for name, values in arrays.items()})
+    with pytest.raises(GsscError, match=told):
+        build_graph(NpzStream(tmp_path / "bad.npz"), tmp_path / "bad.graph")
+    with pytest.raises(GsscError):
+        Graph.load(tmp_path / "bad.npz")

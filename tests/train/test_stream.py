@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -351,6 +353,26 @@ def test_a_graph_that_is_written_to_while_it_is_trained_on_ends_the_run(tmp_path
     features.flush()
     with pytest.raises(GsscError, match=r"features\.npy was changed while it was trained on"):
         next(epochs)
+
+
+@pytest.mark.parametrize("name", ["features.npy", "edges.npy"])
+def test_a_file_that_is_cut_short_while_it_is_trained_on_ends_the_run_with_one_line(tmp_path: Path, name: str) -> None:
+    build_graph(CsbmStream(nodes=20_000, num_edges=100_000, features=32, val=500, test=500), tmp_path / "g.graph")
+    command = [sys.executable, "-m", "gssc", "train", "--graph", "g.graph", "--train.memory", "0", "--out", "run"]
+    with subprocess.Popen(
+        [*command, "--teachers.pair_epochs", "1000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        checkpoint, started = tmp_path / "run" / "checkpoint.safetensors", time.monotonic()
+        while not checkpoint.exists() and process.poll() is None and time.monotonic() < started + 120:
+            time.sleep(0.05)
+        os.truncate(tmp_path / "g.graph" / name, 1000)
+        shown = process.communicate(timeout=120)[1]
+    assert process.returncode == 2, shown
+    (line,) = [line for line in shown.splitlines() if line.startswith("error")]
+    assert name in line
+    assert "was c" in line  # changed or cut short
+    assert "Traceback" not in shown
+    load_checkpoint(checkpoint)
 
 
 @pytest.mark.parametrize(("name", "value"), [("epoch", "x"), ("epoch", -1), ("position_numbers", ["a", 0, 0])])

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from gssc.data.array_file import ArrayFile
 from gssc.data.disk import check_digests, is_disk_graph
 from gssc.data.entry import Dataset
 from gssc.data.fetch import at_hand, cache_root, data_root_of
@@ -144,7 +145,8 @@ def graph_facts(graph: Graph) -> Table:
     facts.add_row("nodes", f"{graph.num_nodes:,}")
     facts.add_row("edges", f"{graph.num_edges:,} ({graph.cleaning.summary()})")
     if graph.edge_weight is not None:
-        facts.add_row("weights", f"{graph.edge_weight.min():g} to {graph.edge_weight.max():g}")
+        weights = ArrayFile(graph.edge_weight).whole()
+        facts.add_row("weights", f"{weights.min():g} to {weights.max():g}")
     facts.add_row("features", f"{graph.num_features:,}{_kind(graph)}")
     names = "" if graph.class_names is None else f": {', '.join(graph.class_names[:12])}"
     facts.add_row(graph.task.outputs, f"{graph.num_classes}{names}")

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from gssc.data.checks import real_numbers
 from gssc.data.disk import DESCRIPTION, FORMAT, VERSION, digest_of, entry_of, is_disk_graph
 from gssc.data.edge_sort import BUCKETS, EdgeSort
 from gssc.data.graph_stream import GraphStream, NodeFacts
@@ -53,6 +54,8 @@ def build_graph(
     if out.exists() and not (overwrite and is_disk_graph(out)):
         hint = "choose another name or add --overwrite" if is_disk_graph(out) else "not a graph; choose another name"
         raise GsscError(f"{out} exists already: {hint}")
+    if stream.width == 0:
+        raise GsscError(f"{stream.name} has no features: give at least one column of numbers")
     work = out.with_name(f".{out.name}.building")
     try:
         work.mkdir(parents=True, exist_ok=True)
@@ -249,8 +252,9 @@ class NpyAppender:
 
 
 def _checked(block: np.ndarray, dtype: np.dtype[Any], first: int) -> np.ndarray:
+    block = real_numbers(np.asarray(block), first)
     with np.errstate(over="ignore"):
-        rows = np.asarray(block).astype(dtype)
+        rows = block.astype(dtype)
     finite = np.isfinite(rows)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]

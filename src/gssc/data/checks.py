@@ -67,10 +67,7 @@ def clean_features(features: Any) -> Any:
         )
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise GsscError(f"features have shape {array.shape}: at least one node and one feature are needed")
-    if array.dtype.kind in "cmMV":
-        raise GsscError(f"features have dtype {array.dtype}: give real numbers")
-    if array.dtype.kind not in "fiub":
-        array = _numbers_from_objects(array)
+    array = real_numbers(array)
     if array.dtype != np.float32 or not array.flags.c_contiguous:
         with np.errstate(over="ignore"):
             array = np.ascontiguousarray(array, dtype=np.float32)
@@ -89,7 +86,17 @@ def _refuse_non_finite(block: np.ndarray, first_row: int) -> None:
         )
 
 
-def _numbers_from_objects(array: np.ndarray) -> np.ndarray:
+def real_numbers(array: np.ndarray, first_row: int = 0) -> np.ndarray:
+    """Return feature rows as numbers; text and objects are converted. Raises GsscError if they are not numbers.
+
+    Args:
+        array: rows, [n, d].
+        first_row: number of the first one, for errors.
+    """
+    if array.dtype.kind in "cmMV":
+        raise GsscError(f"features have dtype {array.dtype}: give real numbers")
+    if array.dtype.kind in "fiub":
+        return array
     try:
         with np.errstate(over="ignore"):
             return array.astype(np.float64).astype(np.float32)
@@ -100,7 +107,7 @@ def _numbers_from_objects(array: np.ndarray) -> np.ndarray:
             float(value)
         except (TypeError, ValueError):
             raise GsscError(
-                f"features row {row}, column {column} holds {value!r}, which is not a number: "
+                f"features row {first_row + row}, column {column} holds {value!r}, which is not a number: "
                 "encode text as numbers (one-hot, counts, an embedding) first"
             ) from None
     raise GsscError("features cannot be read as numbers: give a numeric array")

@@ -16,12 +16,8 @@ checked on request only, because that reads every file.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import mmap
-import os
-import weakref
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -29,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from gssc.data.array_file import ArrayFile
 from gssc.data.checks import Cleaning
 from gssc.deploy import TableRows
 from gssc.errors import GsscError
@@ -37,10 +34,9 @@ from gssc.graph import Graph
 
 DESCRIPTION = "graph.json"
 FORMAT, VERSION = "gssc-graph", 1
-MAPPED = ("features", "edges", "labels", "edge_weight", "node_ids")
+MAPPED = ("features", "edges", "edge_weight", "node_ids")
 PARTS = ("train", "val", "test")
 ROWS_AT_A_TIME = 16_384
-SMALL_FILE = 1 << 27  # bytes of features that may be mapped as a whole
 
 
 def is_disk_graph(path: str | PathLike[str]) -> bool:
@@ -138,12 +134,12 @@ def row_blocks_of(
     check_digests(folder, names=("node_ids.npy",))
     with path.open("rb") as file:
         digest = hashlib.sha256(file.read(path.stat().st_size - graph.features.nbytes))  # the header
+    features, node_ids = ArrayFile(graph.features), ArrayFile(graph.node_ids)
     for start in range(0, graph.num_nodes, ROWS_AT_A_TIME):
-        part = slice(start, start + ROWS_AT_A_TIME)
-        ids = None if graph.node_ids is None else np.asarray(graph.node_ids[part])
-        digest.update(np.ascontiguousarray(graph.features[part]).data)
-        yield TableRows(np.asarray(graph.features[part], dtype=np.float32), ids)
-        release_pages(graph.features)
+        stop = start + ROWS_AT_A_TIME
+        rows = features.block(start, stop)
+        digest.update(np.ascontiguousarray(rows).data)
+        yield TableRows(rows.astype(np.float32), None if graph.node_ids is None else node_ids.block(start, stop))
     _require_digest(path, digest.hexdigest(), describe(folder)["files"][path.name])
 
 
@@ -180,51 +176,7 @@ def recorded_digest(array: Any) -> str | None:
     return entry["sha256"] if list(array.shape) == entry.get("shape") else None
 
 
-class RowFile:
-    """Scattered rows of a memory-mapped array, ``rows[nodes]``, read from its file.
-
-    Reading a row takes the same time however large the file is, and maps no page. Through the map, every scattered
-    row of a large file is a page fault that maps 64 KB, which have to be released again. Rows of small files, which are
-    soon mapped, and of other arrays are indexed as usual.
-
-    Args:
-        array: [N, d].
-    """
-
-    def __init__(self, array: Any):
-        self.array, self.handle = array, -1
-        mapped = isinstance(getattr(array, "base", None), mmap.mmap) and hasattr(array, "filename")
-        if mapped and array.nbytes > SMALL_FILE and array.flags.c_contiguous and hasattr(os, "pread"):
-            with contextlib.suppress(OSError):  # the file may be gone, but not its map
-                self.handle = os.open(array.filename, os.O_RDONLY)
-                weakref.finalize(self, os.close, self.handle)
-
-    def __getitem__(self, nodes: np.ndarray) -> np.ndarray:
-        if self.handle < 0 or not len(nodes):
-            return np.asarray(self.array[nodes])
-        size = self.array.strides[0]
-        begins = np.flatnonzero(np.diff(nodes, prepend=nodes[0] - 2) != 1)  # of runs of consecutive rows
-        sizes = (size * np.diff(begins, append=len(nodes))).tolist()
-        places = (self.array.offset + nodes[begins].astype(np.int64) * size).tolist()
-        found = b"".join([os.pread(self.handle, *part) for part in zip(sizes, places, strict=True)])
-        if len(found) != size * len(nodes):
-            raise GsscError(f"{self.array.filename} was cut short while it was read; build the graph again")
-        return np.frombuffer(found, dtype=self.array.dtype).reshape(len(nodes), -1)
-
-
 def file_states(*arrays: Any) -> dict[str, tuple[int, int]]:
     """Return size and time of the last change of the files that arrays are mapped from, by path."""
     paths = [Path(array.filename) for array in arrays if getattr(array, "filename", None)]
     return {str(path): ((about := path.stat()).st_size, about.st_mtime_ns) for path in paths if path.exists()}
-
-
-def release_pages(*arrays: Any) -> None:
-    """Release the memory of pages read from mapped files; they are read again when needed.
-
-    The system reclaims such pages under memory pressure, but until then they count as memory of the process.
-    """
-    for array in arrays:
-        while array is not None and not isinstance(array, mmap.mmap):
-            array = getattr(array, "base", None)
-        if array is not None and hasattr(mmap, "MADV_DONTNEED"):
-            array.madvise(mmap.MADV_DONTNEED)

@@ -55,6 +55,15 @@ class EdgeSort:
                 f"edge ({first[at]}, {second[at]}) names a node that does not exist: node numbers run from 0 to "
                 f"{self.num_nodes - 1}; drop the edge or add the node"
             )
+        if self.weighted and weights is not None:
+            with np.errstate(over="ignore", under="ignore"):
+                usable = weights.astype(np.float32)
+            if not (fits := np.isfinite(usable) & (usable > 0)).all():
+                at = int(fits.argmin())
+                raise GsscError(
+                    f"the weight of edge ({first[at]}, {second[at]}) is {weights[at]}: weights must be above 0 and "
+                    "finite (float32); drop the edge or leave out the weights"
+                )
         proper = first != second
         self.self_loops += int((~proper).sum())
         first, second = first[proper], second[proper]

@@ -208,7 +208,12 @@ class NpzStream:
         (first, shape, dtype), (second, *_) = self._open("edge_index"), self._open("edge_index")
         if len(shape) != 2 or shape[0] != 2 or dtype.kind not in "iu":
             raise GsscError(f"{self.path}: edge_index is {dtype}{list(shape)}; it must hold whole numbers, (2, edges)")
-        weights, _, weight_dtype = self._open("edge_weight") if self.weighted else (None, None, dtype)
+        weights, weight_shape, weight_dtype = self._open("edge_weight") if self.weighted else (None, (), dtype)
+        if weights is not None and (weight_shape not in (shape[1:], (shape[1], 1)) or weight_dtype.kind not in "fiub"):
+            raise GsscError(
+                f"{self.path}: edge_weight is {weight_dtype}{list(weight_shape)} for {shape[1]} edges; it must hold "
+                "one number per edge"
+            )
         _skip(first, start * graph_stream.EDGES * dtype.itemsize)
         _skip(second, (shape[1] + start * graph_stream.EDGES) * dtype.itemsize)
         if weights is not None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from gssc.data.array_file import ArrayFile
 from gssc.errors import GsscError
 
 # Beyond this ratio of offset to spread, single precision leaves fewer than four digits to tell values apart.
@@ -77,7 +78,7 @@ class Scaling:
         scale = features.std(axis=0, dtype=np.float64)
         least = np.maximum(1e-12 * np.abs(mean), LEAST_SPREAD)  # rounding gives a constant column a small deviation
         # A column that is constant in a sample may vary elsewhere: it stays, unless it lies where rounding errors are.
-        stays = (features is not whole) & (np.abs(mean) <= FAR_FROM_ZERO)
+        stays = (features.shape[0] < whole.shape[0]) & (np.abs(mean) <= FAR_FROM_ZERO)
         standard = cls("none", mean, np.where(scale > least, scale, np.where(stays, 1.0, np.inf)))
         return standard if normalize == "standard" else standard._squashing(features)
 
@@ -196,11 +197,13 @@ def some_rows(features: Any) -> Any:
     If rows are wide and memory-mapped, there are fewer, so that they take a few megabytes.
     """
     count, most = features.shape[0], ROWS_JUDGED
-    if isinstance(features, np.memmap):
+    mapped = isinstance(features, np.memmap)
+    if mapped:
         most = min(most, max(1000, NUMBERS_JUDGED // features.shape[1]))
-    if count <= most:
+    if count <= most and not mapped:
         return features
-    return features[np.linspace(0, count - 1, most).astype(np.int64)]
+    chosen = np.linspace(0, count - 1, min(count, most)).astype(np.int64)
+    return ArrayFile(features)[chosen] if mapped else features[chosen]
 
 
 def mean_length(rows: Any) -> float:

@@ -25,7 +25,6 @@ from scipy.special import softmax
 from torch import Tensor
 
 from gssc.calibration import PRIOR_ROWS, fit_temperature
-from gssc.data.disk import release_pages
 from gssc.data.scaling import usual_normalization
 from gssc.errors import GsscError
 from gssc.features import Rows
@@ -141,7 +140,6 @@ class StreamedLearner(StreamedTraining):
             return super().train_epoch()
         self.scale_learning_rate(falling((self.epoch - self.pair_epochs) / (ROW_EPOCHS * self.pair_epochs)))
         loss = self.descend_towards(prefetched(self.taught_rows(), self.ahead))
-        release_pages(self.graph.features)
         return StreamedStep("rows", self.predict_judged(), NO_EDGES, {"classification_loss": loss})
 
     def taught_rows(self) -> Iterator[tuple[Rows, Tensor]]:

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gssc.data.array_file import ArrayFile
+
 BLOCK = 2048  # edges that are read together
 BLOCKS = 32  # of a buffer
 AHEAD = 4  # batches prepared in advance
@@ -53,7 +55,7 @@ class EdgeStream:
     """Shuffled pairs of a graph's edges, batch by batch, from any position on.
 
     Args:
-        edges: undirected edges, each once, [2, E]; a memory map is read block by block.
+        edges: undirected edges, each once, [2, E]; a memory map is read from its file, block by block.
         batch_size: pairs per batch; the last batch of a buffer may be smaller, but has at least two pairs.
         seed: of the order.
         block: number of edges that are read together and stay in one buffer.
@@ -74,6 +76,7 @@ class EdgeStream:
         run: int = 0,
     ):
         self.edges, self.batch_size, self.seed = edges, batch_size, seed
+        self.file = ArrayFile(edges)
         self.block, self.blocks, self.hidden, self.run = block, blocks, hidden, run
 
     def batches(self, start: Position) -> Iterator[PairBatch]:
@@ -124,7 +127,7 @@ class EdgeStream:
 
     def _read(self, starts: np.ndarray) -> np.ndarray:
         """Return the edges of some blocks, [2, n] int64."""
-        found = [np.asarray(self.edges[:, start : start + self.block]) for start in np.sort(starts)]
+        found = [self.file.columns(start, start + self.block) for start in np.sort(starts).tolist()]
         edges = np.concatenate(found, axis=1).astype(np.int64)
         if self.hidden is not None:
             edges = edges[:, ~self.hidden[edges].any(axis=0)]

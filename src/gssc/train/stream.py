@@ -1,6 +1,7 @@
 """Streamed training: Algorithm 1 on a graph that stays on disk, with node sketches and a few batches in memory.
 
-Held in memory: sketches and a label per node (about 200 bytes), a buffer of edges, a few batches ahead, and the model.
+Held in memory: sketches and a label per node (about 200 bytes), a buffer of edges, a few batches ahead, and the model;
+features too, if their file has at most 128 MB.
 Read from disk: features once and edges twice for the sketches, then the pairs of the schedule.
 
 ============  =====================================  ============================================================
@@ -30,7 +31,7 @@ import torch
 from torch import Tensor
 
 from gssc.config import ContrastConfig, RunConfig
-from gssc.data.disk import file_states, release_pages
+from gssc.data.disk import file_states
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.models.str_contrast import PairLogits, RowLogits
@@ -245,7 +246,6 @@ class StreamedTraining(PairTraining):
         sparsify = self.epoch >= self.settings.train.warmup_epochs
         means = self.descend_on(self.epoch_batches(sparsify), self.class_weight, count)
         means["center_loss"] = self.update_centers()
-        release_pages(self.graph.features, self.graph.edges)
         counted = (2 if self.stream.run else 1) * self.processes.count * self.processes.mean(counted)
         return StreamedStep(
             "pairs",

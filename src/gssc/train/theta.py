@@ -140,23 +140,35 @@ class PairTraining(Training):
         return out, PairLosses(total, smooth, classified, smoothness.detach())
 
     def update_centers(self) -> float:
-        """Take the extra step of the released program, which pulls labelled and predicted class centres together."""
+        """Take the extra step of the released program, which pulls labelled and predicted class centres together.
+
+        Processes share the nodes: each computes the logits of its own and their gradient, given those of all.
+        """
         weight, most = self.settings.objective.center_weight, self.center_nodes
         if weight == 0 or not self.task.has_classes:
             return 0.0
-        if self.table.shape[0] <= most:
-            rows, labels = self.table.all(), self.labels
-        else:
+        nodes = np.arange(self.table.shape[0])
+        if len(nodes) > most:
             labelled = self.rng.permutation(np.flatnonzero(self.labels.numpy() >= 0))[: most // 2]
-            drawn = self.rng.integers(0, self.table.shape[0], most - len(labelled))
+            drawn = self.rng.integers(0, len(nodes), most - len(labelled))
             nodes = np.union1d(labelled, drawn)
-            rows, labels = self.table.rows(nodes), self.labels[torch.from_numpy(nodes)]
-        if len(labels) < 2:
+        if len(nodes) < 2:
             return 0.0
-        loss = weight * losses.class_centers(self._call("forward", rows).float(), labels.to(self.device))
-        descend(loss, self.optimizer)
+        share = self.processes.share(len(nodes))
+        own = self._call("forward", self._rows_for_centers(nodes[share])).float()
+        logits = self.processes.gathered(own.detach(), share, len(nodes)).requires_grad_()
+        labels = self.labels[torch.from_numpy(nodes)].to(self.device)
+        loss = weight * losses.class_centers(logits, labels)
+        (to_logits,) = torch.autograd.grad(loss, logits)
+        if len(own) < len(nodes):
+            to_logits *= self.processes.count  # gradients are averaged, but those of the shares add up
+        descend((own * to_logits[share]).sum(), self.optimizer)
         self.processes.average_statistics(self.model)
         return loss.item()
+
+    def _rows_for_centers(self, nodes: np.ndarray) -> Rows:
+        """Return feature rows of nodes; all of them are built once and kept."""
+        return self.table.all() if len(nodes) == self.table.shape[0] else self.table.rows(nodes)
 
     def descend_towards(self, batches: Iterable[tuple[Rows, Tensor]], class_weight: Tensor | None = None) -> float:
         """Take one step of the classifier per batch of feature rows and their soft labels; return the mean loss.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gssc.data.disk import release_pages
+from gssc.data.array_file import ArrayFile
 from gssc.trust.edges import FEWEST_FITTED, LEAST, noise_share
 from gssc.trust.logistic import fit_logistic, log_odds
 from gssc.trust.sketch import WIDTH, folding, unit_factors, unit_rows
@@ -25,8 +25,6 @@ EDGES_AT_A_TIME = 1 << 14  # the sketches of their ends stay in the second-level
 NUMBERS_AT_A_TIME = 1 << 18  # size of a block of feature rows, for the same reason
 PAIRS_AT_A_TIME = 256  # whose rows are read together
 FITTED = 20_000  # edges, and as many random pairs, for fitting the weights of the evidence
-RELEASE_EVERY = 1 << 24  # bytes read from a mapped file after which its pages are released
-EDGES_BETWEEN_RELEASES = 1 << 21
 
 
 class Sketches:
@@ -127,20 +125,15 @@ def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, in
         return np.asarray(unit if fold is None else unit @ fold, dtype=np.float32)
 
     step = max(64, NUMBERS_AT_A_TIME // columns)
-    rows = np.concatenate([short(features[sample[start : start + step]]) for start in range(0, sampled, step)])
+    file = ArrayFile(features)
+    rows = np.concatenate([short(file[sample[start : start + step]]) for start in range(0, sampled, step)])
     middle = rows.mean(axis=0)
     rows -= middle
     _, directions = np.linalg.eigh((rows.T @ rows).astype(np.float64))
     directions = directions[:, ::-1][:, :width].astype(np.float32)
     sketch = np.empty((count, directions.shape[1]), dtype=np.float16)
-    read = 0
     for start in range(0, count, step):
-        block = features[start : start + step]
-        sketch[start : start + step] = (short(block) - middle) @ directions
-        read += block.nbytes
-        if read > RELEASE_EVERY:
-            release_pages(features)
-            read = 0
+        sketch[start : start + step] = (short(file.block(start, start + step)) - middle) @ directions
         tell("rows", min(count, start + step))
     return sketch
 
@@ -156,9 +149,9 @@ def _mean_around(
     """Return the mean of rows over each node and its neighbours, float16; optionally counts neighbours too."""
     values = torch.from_numpy(rows)
     sums = values.float()
-    total, counts = edges.shape[1], torch.from_numpy(degree)
+    total, counts, file = edges.shape[1], torch.from_numpy(degree), ArrayFile(edges)
     for start in range(0, total, EDGES_AT_A_TIME):
-        block = np.asarray(edges[:, start : start + EDGES_AT_A_TIME]).astype(np.int64)
+        block = file.columns(start, start + EDGES_AT_A_TIME).astype(np.int64)
         if hidden is not None:
             block = block[:, ~hidden[block].any(axis=0)]
         first, second = torch.from_numpy(block)
@@ -167,10 +160,7 @@ def _mean_around(
         if count:
             ones = torch.ones(len(first), dtype=torch.int32)
             counts.index_add_(0, first, ones).index_add_(0, second, ones)
-        if start % EDGES_BETWEEN_RELEASES == 0:
-            release_pages(edges)
         tell("edges", min(total, start + EDGES_AT_A_TIME))
-    release_pages(edges)
     means = np.empty_like(rows)
     for start in range(0, len(rows), 1 << 18):
         part = slice(start, start + (1 << 18))
