@@ -82,6 +82,8 @@ def run(args: Any) -> None:
                 bar.update(progress.finished, f"{progress.pruned} pruned, best {best}")
 
             study = tune(tuning, trials, jobs, show)
+        if bar.note:
+            console.print(f"{bar.count_text()}, {bar.note}", soft_wrap=True)
     except KeyboardInterrupt:
         console.print(f"finished trials are kept in {folder}: give the same command to continue", soft_wrap=True)
         raise
