@@ -80,10 +80,10 @@ def run(args: Any) -> None:
                 if bar.done == 0:
                     bar.skip(progress.finished - 1)  # those of earlier commands
                 bar.update(progress.finished, f"{progress.pruned} pruned, best {best}")
+                if not console.is_terminal:
+                    console.print(bar.line(), soft_wrap=True)
 
             study = tune(tuning, trials, jobs, show)
-        if bar.note:
-            console.print(f"{bar.count_text()}, {bar.note}", soft_wrap=True)
     except KeyboardInterrupt:
         console.print(f"finished trials are kept in {folder}: give the same command to continue", soft_wrap=True)
         raise
