@@ -80,6 +80,8 @@ def run(args: Any) -> None:
                 if bar.done == 0:
                     bar.skip(progress.finished - 1)  # those of earlier commands
                 bar.update(progress.finished, f"{progress.pruned} pruned, best {best}")
+                if not console.is_terminal:
+                    console.print(bar.line(), soft_wrap=True)
 
             study = tune(tuning, trials, jobs, show)
     except KeyboardInterrupt:
