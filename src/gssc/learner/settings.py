@@ -18,23 +18,24 @@ STEPS_PER_EPOCH = 10  # of a student in a run that is cut to a number of epochs
 
 @dataclass
 class TeachersSettings:
-    """Teachers, whose opinions the student learns from.
+    """Teachers, whose predictions the student learns from.
 
     Args:
         linear: closed-form teachers on rows, spread rows, and own and neighbours' rows.
-        trees: forests, boosted trees and kernel regressions.
+        trees: forests and boosted trees, and on dense rows kernel regressions, discriminant analysis and naive Bayes.
         pairs: Algorithm 1, an MLP trained on pairs: ``auto`` where the graph helps the linear teachers, ``always``,
             ``never``.
         pair_epochs: epochs of Algorithm 1; a graph that is streamed from disk has 9 epochs of rows for each.
         pair_batches: batches per epoch, at most, however many edges the graph has: of 512 pairs, or of 8,192 for a
             graph that is streamed.
-        correction: whether a matrix fitted to validation labels corrects opinions that mistake classes: ``auto`` where
-            that gains on labels it was not fitted to, or ``never``, so that validation labels only choose.
-        models: names of other models to ask, separated by commas, such as ``gcn,sgformer`` (see gssc bench --list);
-            ``auto`` is ``sage`` on graphs of at most 100,000 edges where averages over edges are not best, ``none``
-            asks none.
-        best: number of opinions whose mean is the teacher.
-        rounds: how often students learn from the teacher and join the pool of opinions.
+        correction: whether a matrix fitted to validation labels corrects teachers that confuse classes: ``auto`` if
+            that raises the likelihood of labels it was not fitted to, or ``never``, so that validation labels are used
+            for selection only.
+        models: other models to use as teachers, separated by commas, such as ``gcn,sgformer`` (see gssc bench --list);
+            ``auto`` tries ``sage`` on graphs of at most 100,000 edges if averages over edges are not the best linear
+            teacher; ``none`` adds no model.
+        best: number of predictions whose mean the students learn.
+        rounds: maximum number of rounds in which students learn and then join the teachers.
     """
 
     linear: bool = True
