@@ -9,7 +9,7 @@ from gssc.graph import Graph
 from gssc.learner.faculty import Faculty
 from gssc.learner.pool import Pool, Views
 
-MOST_EDGES = 100_000  # of a graph that GraphSAGE is asked about by default: it takes as long as a GCN
+MOST_EDGES = 50_000  # of a graph that GraphSAGE is asked about by default: it takes longer than a GCN
 
 
 def models_to_ask(wanted: str, faculty: Faculty) -> list[str]:

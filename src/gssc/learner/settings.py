@@ -32,7 +32,7 @@ class TeachersSettings:
             that raises the likelihood of labels it was not fitted to, or ``never``, so that validation labels are used
             for selection only.
         models: other models to use as teachers, separated by commas, such as ``gcn,sgformer`` (see gssc bench --list);
-            ``auto`` tries ``sage`` on graphs of at most 100,000 edges if averages over edges are not the best linear
+            ``auto`` tries ``sage`` on graphs of at most 50,000 edges if averages over edges are not the best linear
             teacher; ``none`` adds no model.
         best: number of predictions whose mean the students learn.
         rounds: maximum number of rounds in which students learn and then join the teachers.
