@@ -162,7 +162,7 @@ class LearnerTraining(Training):
         for name in models_to_ask(teachers.models, faculty):
             yield from self._ask_model(name)
         if not self.pool.opinions:
-            raise GsscError("no teacher is asked: set teachers.linear or teachers.trees, or name teachers.models")
+            raise GsscError("no teacher is enabled: set teachers.linear or teachers.trees, or name teachers.models")
         helps, reason = faculty.graph_helps()
         self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
         faculty.spread_best()
