@@ -1,1 +1,1 @@
-"""GSSC's default learner: teachers form opinions about every node, and a plain MLP learns from the best of them."""
+"""GSSC's default learner: teachers predict every node, and a plain MLP learns from the best of them."""

@@ -1,4 +1,4 @@
-"""Which student is kept."""
+"""Selection of the student to keep, by its results on held-out labels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from gssc.train.selection import BestEpoch, Epoch
 
 
 class BestStudent(BestEpoch):
-    """The student that held-out labels favour, with a rule against luck.
+    """Keeps the student that is best on held-out labels, and breaks near-ties by a second figure.
 
-    Students are ranked by two figures. One whose first figure is within ``error`` of the best so far may be as good:
-    among these the second figure decides. With many held-out labels the first is the score, the second the
-    log-likelihood, which is the finer measure, and ``error`` is a standard error of the score. Epochs in which no
-    student finished are never kept.
+    Students are ranked by two figures, their merit. If the first figures of two students differ by no more than
+    ``error``, the difference may be chance and the second figure decides. With many held-out labels the first figure is
+    the score, the second is the log-likelihood, which varies less by chance, and ``error`` is a standard error of the
+    score. Epochs in which no student finished are never kept.
     """
 
     def __init__(self) -> None:
@@ -24,24 +24,24 @@ class BestStudent(BestEpoch):
         self.offered: tuple[tuple[float, float], float, str] | None = None
 
     def offer(self, merit: tuple[float, float], error: float, name: str) -> None:
-        """Announce that a student has finished: the next epoch that is judged is its own.
+        """Register a student that has finished; the next call of :meth:`judge` decides whether to keep it.
 
         Args:
             merit: the two figures, greater is better.
-            error: how far the first may be from the best for the second to decide.
-            name: of the student.
+            error: difference of first figures up to which the second figure decides.
+            name: name of the student.
         """
         self.offered = merit, error, name
 
     def prefers(self, merit: tuple[float, float], error: float) -> bool:
-        """Whether a student of this merit would be kept in place of the present one; of equal ones the first is."""
+        """Return whether a student of this merit would replace the kept one; of equal students the first stays."""
         if self.merit is None:
             return True
         least = max(self.top, merit[0]) - error
         return merit[0] >= least and (self.merit[0] < least or merit[1] > self.merit[1])
 
     def judge(self, record: Epoch) -> bool:
-        """Whether this epoch's student is the one to keep from now on."""
+        """Return whether the student of this epoch replaces the kept one."""
         offered, self.offered = self.offered, None
         if offered is None:
             return False
@@ -54,7 +54,7 @@ class BestStudent(BestEpoch):
         return preferred
 
     def state_dict(self) -> dict[str, Any]:
-        """The kept student, its merit and its name."""
+        """Return the kept student, its merit and its name."""
         merit = None if self.merit is None else list(self.merit)
         return {**super().state_dict(), "merit": merit, "top": self.top, "name": self.name}
 

@@ -1,4 +1,4 @@
-"""Training of linear models: one fit per step, validation nodes choose; the whole takes seconds."""
+"""Training of linear models in closed form: one fit per step; the fit with the best validation score is kept."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from gssc.train.registry import training_way
 from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, deployed_mlp, scored
 from gssc.trust.sketch import unit_rows
 
-PENALTIES = (0.1, 1.0, 10.0, 100.0)  # C of the regressions; of many labels the last may be best
-RIDGES = (0.3, 1.0, 3.0, 10.0)  # penalties of the student, for rows of length one on average
+PENALTIES = (0.1, 1.0, 10.0, 100.0)  # C of the regressions; the last may be best with many labels
+RIDGES = (0.3, 1.0, 3.0, 10.0)  # penalties of the student, for rows of mean length one
 LOWEST = -30.0  # logit of a class that has no training label
-SURE = 0.99  # share of the given class in the soft label of a training node
+SURE = 0.99  # probability of the given class in the soft label of a training node
 
 
 class ClosedFormTraining(Training):
-    """Fits logistic regressions, or a ridge regression to the opinion of the best of them.
+    """Fits logistic regressions or, for a student, ridge regressions to the soft labels of the best of them.
 
-    A step is one fit: of each kind of inputs with each penalty, or for a student of each ridge. The fit with the best
-    validation score is kept. Where the model will meet rows that training does not see, the ridge is chosen on
-    validation rows that the student did not learn from, and then fitted to all.
+    Each step is one fit: one per kind of inputs and penalty or, for a student, one per ridge penalty. The fit with the
+    best validation score is kept. In the inductive and cold-start settings the ridge penalty is chosen on validation
+    rows that were held out from the fit, and the student is then fitted again to all rows.
 
     Args:
         graph: the problem, with one class per node.
@@ -75,7 +75,7 @@ class ClosedFormTraining(Training):
         self.judge = Judge(self.task, self.seen.labels, weighed, self.seen.train, self.seen.val, self.seen.test)
 
     def steps(self) -> Iterator[Step]:
-        """One fit per step."""
+        """Yield one step per fit."""
         kept = np.flatnonzero(self.sampled > 0)
         for place, (fitted, scores) in enumerate(self._fits()):
             if place >= self.epoch:
@@ -90,10 +90,10 @@ class ClosedFormTraining(Training):
             yield from self._regressions(inputs)
 
     def _regressions(self, inputs: str) -> Iterator[tuple[State, np.ndarray]]:
-        """The weights of a regression per penalty, and its logits of every seen node.
+        """Yield, per penalty, the weights of a logistic regression and its logits for every seen node.
 
-        Penalties are for rows of length one on average. Rows divided by their sums are so short that every penalty
-        would outweigh the labels.
+        Rows are first scaled to a mean length of one, which the penalties are meant for. Rows divided by their sums are
+        so short that any of the penalties would outweigh the labels.
         """
         seen = self.seen
         rows = self._inputs(inputs, seen, self.sparsifier.edges.numpy(), self.sampled)
@@ -106,7 +106,7 @@ class ClosedFormTraining(Training):
             yield {"weights": weights, "bias": bias, "inputs": inputs}, rows @ weights + bias
 
     def _teacher(self) -> np.ndarray:
-        """Soft labels by the regression with the best validation score; training labels are nearly sure of theirs."""
+        """Return the soft labels of the best regression; a training node gets 0.99 for its given class."""
         val, truth = self.seen.val, self.seen.labels[self.seen.val]
         every = [logits for inputs in self.kind.inputs for _, logits in self._regressions(inputs)]
         best = every[-1]
@@ -118,7 +118,7 @@ class ClosedFormTraining(Training):
         return np.asarray(soft)
 
     def _students(self, soft: np.ndarray) -> Iterator[tuple[State, np.ndarray]]:
-        """Ridge regressions from scaled rows to soft labels; scores are made logits by the best factor."""
+        """Yield ridge regressions of the soft labels on scaled rows; a fitted temperature turns scores into logits."""
         ridge = require("sklearn.linear_model", extra="data").Ridge
         rows, val = self._rows(), self.seen.val
         scale = 1 / mean_length(rows)
@@ -137,13 +137,13 @@ class ClosedFormTraining(Training):
             yield {"weights": weights, "bias": bias, "inputs": "scaled"}, log_softmax(factor * scores, axis=1)
 
     def _main_directions(self) -> np.ndarray | None:
-        """Directions that wide rows are reduced to where there are too many numbers, [d, k]; None if they stay."""
+        """Return the singular vectors that a large feature matrix is reduced to, [d, k]; None if it is used whole."""
         if self.seen.num_nodes * self.seen.num_features <= MOST_NUMBERS:
             return None
         return main_directions(unit_rows(self.seen.features), REDUCED, self.config.train.seed)
 
     def _rows(self) -> Any:
-        """Scaled rows, dense or CSR, [N, d]."""
+        """Return scaled rows, dense or CSR, [N, d]."""
         return self.table.features
 
     def _inputs(self, inputs: str, graph: Graph, edges: np.ndarray, weights: np.ndarray) -> Any:
@@ -157,20 +157,20 @@ class ClosedFormTraining(Training):
         return (spread_rows if inputs == "spread" else neighbour_rows)(rows, edges, weights)
 
     def components(self) -> dict[str, Any]:
-        """Nothing but what was counted."""
+        """Return no components: the counters are the whole state."""
         return {}
 
     def kept_weights(self) -> State:
-        """The map of the latest fit."""
+        """Return the weights, bias and kind of inputs of the latest fit."""
         parts = {name: torch.from_numpy(np.ascontiguousarray(self.fitted[name])) for name in ("weights", "bias")}
         return {**parts, "inputs": self.fitted["inputs"]}
 
     def restore_best(self, weights: State) -> None:
-        """Take the kept map."""
+        """Restore the weights and bias of the kept fit."""
         self.fitted = {**weights, "weights": weights["weights"].numpy(), "bias": weights["bias"].numpy()}
 
     def outcome(self) -> Outcome:
-        """Scores of every node of the graph, in its setting."""
+        """Return the scores of every node, with the edges that the setting of the graph allows."""
         graph, seen = self.graph, self.seen
         nodes = torch.arange(seen.num_nodes)
         edges, weights = self.sparsifier.settle(self.table.all(), torch.from_numpy(seen.edges), nodes)
@@ -192,7 +192,7 @@ class ClosedFormTraining(Training):
         )
 
     def deployed(self) -> DeployedModel:
-        """The linear map of rows alone."""
+        """Return the linear model of single rows; raises NeedsGraph if it averages over neighbours."""
         if self.kind.passes_messages:
             raise NeedsGraph(
                 f"{self.config.model.name} averages over neighbours: it cannot be deployed without a graph"
@@ -201,5 +201,5 @@ class ClosedFormTraining(Training):
         return deployed_mlp(self.graph, [layer], "relu", self.scaling)
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """The edges that were weighed and the keep probability of each, which is one without a sparsifier."""
+        """Return the edges and the keep probability of each, which is one without a sparsifier."""
         return self.seen_nodes[self.sparsifier.edges.numpy()], self.sparsifier.keep_probability().numpy()

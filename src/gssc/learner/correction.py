@@ -1,4 +1,7 @@
-"""Correcting opinions that mistake some classes for others, as teachers do that learned from wrong labels."""
+"""Dirichlet calibration of opinions that confuse classes, as those of teachers trained on wrong labels do.
+
+An opinion is a teacher's class probabilities of every node.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-PENALTY = 5.0  # on the distance from leaving an opinion as it is; in units of labels
-MOST_CLASSES = 50  # the matrix has the square of it
-LABELS_PER_NUMBER = 5  # of the matrix; with fewer, its fit to the judging labels would spoil their judgement
-SPREAD = 1.5  # standard deviation of log-probabilities, as calibrated opinions on citation graphs have it
-LEAST = 1e-7  # probability
+PENALTY = 5.0  # on the distance from the identity, in the unit of the loss of one label
+MOST_CLASSES = 50  # the number of parameters grows with the square
+LABELS_PER_NUMBER = 5  # judging labels per parameter; with fewer it overfits them, and they no longer rank opinions
+SPREAD = 1.5  # standard deviation of log-probabilities; about that of calibrated opinions on citation graphs
+LEAST = 1e-7  # added to probabilities before the logarithm
 FOLDS = 5
 STEPS = 100
 
 
 def enough_labels(labels: int, classes: int) -> bool:
-    """Return whether a correction may be fitted to this many labels.
+    """Return whether there are enough labels to fit a correction.
 
     >>> enough_labels(500, 7), enough_labels(500, 15)
     (True, False)
@@ -27,19 +30,20 @@ def enough_labels(labels: int, classes: int) -> bool:
 def fit_correction(
     logs: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None, start: np.ndarray | None = None
 ) -> np.ndarray:
-    r"""Return the affine map of log-probabilities that makes labels most likely, kept near the identity, [C, C + 1].
+    r"""Return the affine map of log-probabilities that maximises the penalised likelihood of labels, [C, C + 1].
 
     .. math:: \min_{W, b} \; -\sum_i w_i \log \mathrm{softmax}(W \log p_i + b)_{y_i}
         + \tfrac{\lambda}{2} \left( \lVert W - I \rVert^2 + \lVert b \rVert^2 \right)
 
-    This is Dirichlet calibration (Kull et al. 2019). The vector b moves the shares of the classes, and W moves
-    probability from a class to the one that it is mistaken for, as where labels of one class were given to another.
+    This is Dirichlet calibration (Kull et al. 2019), with a penalty that keeps the map near the identity. The vector b
+    changes the shares of the classes. W moves probability between classes that are confused, for example because some
+    nodes of one class carry the label of another.
 
     Args:
         logs: log-probabilities of labelled nodes, [n, C].
         labels: their classes, [n].
-        weight: of each node, [n]; all one if left out. Their mean does not matter.
-        start: a map to start from.
+        weight: weight of each node, [n], normalised to mean one; all one if left out.
+        start: initial map of the optimisation; the identity if left out.
     """
     count, classes = logs.shape
     weights = np.ones((count, 1)) if weight is None else (weight / weight.mean())[:, None]
@@ -60,7 +64,7 @@ def fit_correction(
 
 
 def corrected(logs: np.ndarray, correction: np.ndarray) -> np.ndarray:
-    """Class probabilities after a correction, float32 [n, C]."""
+    """Return class probabilities after a correction, float32 [n, C]."""
     moved = logs @ correction[:, :-1].T + correction[:, -1]
     return np.asarray(np.exp(log_softmax(moved, axis=1)), dtype=np.float32)
 
@@ -72,14 +76,14 @@ def gain(
     rng: np.random.Generator,
     weight: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """Mean log-likelihood that a correction gains on labels it was not fitted to, and the standard error of that mean.
+    """Return the cross-validated gain in mean log-likelihood by a correction, and its standard error.
 
     Args:
         logs: log-probabilities of labelled nodes, [n, C].
         labels: their classes, [n].
         usual: log-likelihood of each label without a correction, [n].
         rng: for the folds.
-        weight: of each node, [n]; all one if left out.
+        weight: weight of each node, [n]; all one if left out.
     """
     weights = np.ones(len(labels)) if weight is None else weight / weight.mean()
     folds = rng.permutation(len(labels)) % FOLDS
@@ -93,9 +97,9 @@ def gain(
 
 
 def on_one_scale(view: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Log-probabilities, centred in each row and scaled to the usual spread among some nodes, [N, C].
+    """Return log-probabilities, centred in each row and scaled to a fixed standard deviation over ``nodes``, [N, C].
 
-    A correction is kept near leaving an opinion as it is, so all opinions must be about as sure of themselves.
+    The penalty of a correction is the same for all opinions, so their log-probabilities must be on the same scale.
     """
     logs = np.log(view + LEAST)
     logs -= logs.mean(axis=1, keepdims=True)

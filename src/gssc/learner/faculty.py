@@ -1,4 +1,9 @@
-"""The teachers that need no epochs: which are fitted to which inputs, and how feature rows are scaled."""
+"""The faculty, the teachers that need no epochs: which are fitted to which inputs, and how feature rows are scaled.
+
+A teacher's opinion is its class probabilities of every node. Opinions are collected in a pool
+(:class:`~gssc.learner.pool.Pool`) and ranked by held-out labels, the jury (:class:`~gssc.learner.jury.Jury`). If the
+jury cross-validates, a teacher is fitted once per view: without each fold of the training labels, and with all labels.
+"""
 
 from __future__ import annotations
 
@@ -28,42 +33,42 @@ from gssc.learner.student import labels_only_mlp
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
 from gssc.trust.labels import label_trust
 
-FEWEST_COUNTS = 32  # columns from which rows may be counts of something
-RESTARTS = (0.02, 0.1, 0.3)  # of label spreading: the greater, the nearer labels stay
-FEWEST_WRONG = 0.02  # estimated share of wrong labels from which teachers that weigh labels are asked
-FAR_BEHIND = 1.2  # times the wrong predictions of the best opinion, from which a forest leaves other trees no chance
-LABELS_FOR_MLP = 1000  # training labels from which an MLP may be better than linear models on the same rows
-MOST_STORED = 1 << 25  # numbers of opinions that a checkpoint holds; a resumed run forms the others again
-LINEAR = "regression", "class means"  # how names of linear opinions begin
-FEW = 3  # best opinions that get variants: averages over edges, runner-up
+FEWEST_COUNTS = 32  # columns; features with more may be counts, if none is negative
+RESTARTS = (0.02, 0.1, 0.3)  # of label spreading; with a greater one labels reach less far
+FEWEST_WRONG = 0.02  # estimated share of wrong labels above which teachers with weighted labels are fitted as well
+FAR_BEHIND = 1.2  # times the errors of the best opinion: with more in a forest, no further trees are grown
+LABELS_FOR_MLP = 1000  # training labels from which an MLP on rows is a teacher
+MOST_STORED = 1 << 25  # values of opinions in a checkpoint at most; a resumed run computes the others again
+LINEAR = "regression", "class means"  # prefixes of the names of linear opinions
+FEW = 3  # number of best opinions that get variants: averages over edges, runner-up
 
 
 class Faculty:
     """Fits teachers that need no epochs and adds their opinions to a pool.
 
     Args:
-        graph: what training may see.
+        graph: the part of the graph that training may use.
         keep: keep probability of each edge, [E].
-        pool: where opinions go; its jury has the labels.
-        normalize: how rows are scaled, as set.
-        seed: of trees and randomised decompositions.
+        pool: collects the opinions; its jury has the labels.
+        normalize: scaling of rows, as in ``train.normalize``.
+        seed: seed of trees and randomised decompositions.
     """
 
     def __init__(self, graph: Graph, keep: np.ndarray, pool: Pool, normalize: str, seed: int):
         self.graph, self.keep, self.pool, self.jury = graph, keep, pool, pool.jury
         self.normalize = normalize
-        self.features = columns_on_one_scale(graph.features, normalize)  # what linear teachers compare rows by
+        self.features = columns_on_one_scale(graph.features, normalize)  # inputs of linear teachers
         self.short = ShortRows(self.features, len(graph.train), seed)
         self.seed = seed
-        self.label_weight: np.ndarray | None = None  # of each node's label, [N], once they are weighed
+        self.label_weight: np.ndarray | None = None  # of each node's label, [N], once estimated
         self.label_noise = 0.0  # estimated share of wrong training labels
-        self.fitted: dict[str, Views] = {}  # opinions as they were formed, for a run that is resumed
+        self.fitted: dict[str, Views] = {}  # opinions before calibration, for resuming a run
 
     def choose_scaling(self) -> tuple[str, str]:
-        """Return how rows are scaled for students, and the reason.
+        """Return the scaling of rows for students, and the reason for it.
 
-        ``auto`` takes the most usual scaling for this kind of features with which logistic regressions on the scaled
-        rows are as good as with the best one, within a standard error.
+        With ``auto``, logistic regressions are fitted with each scaling that suits the features. Of the scalings whose
+        held-out score is within a standard error of the best, the most usual one is chosen.
         """
         if self.normalize != "auto":
             return self.normalize, "as set"
@@ -82,7 +87,7 @@ class Faculty:
         return chosen, f"held-out score of linear models on rows: {compared}"
 
     def linear(self) -> Iterator[str]:
-        """Fit linear teachers to every representation; yield a phase name after each."""
+        """Fit linear teachers to every representation of the rows; yield the name of the phase after each."""
         rows = self.short.unit()
         for name, inputs in representations(self.graph, self.keep, rows):
             self.ask_linear(name, inputs)
@@ -99,21 +104,21 @@ class Faculty:
                     label_spreading(walk, self.graph.num_classes, restart),
                     rows,
                 )
-        if not self.jury.cross_validates:  # otherwise the labels that are doubted would also judge
+        if not self.jury.cross_validates:  # otherwise training labels, which may be wrong, would rank this opinion
             smooth = [name for name in self.pool.best(len(self.pool.opinions)) if " spread " in name]
             for name in smooth[:FEW]:
                 self.pool.add(f"runner-up of {name}", runner_up(self.pool.opinions[name]))
 
     def ask_linear(self, name: str, inputs: np.ndarray, label_weight: np.ndarray | None = None) -> None:
-        """Add the opinions of every linear teacher on these inputs."""
+        """Fit every linear teacher to these inputs and add their opinions to the pool."""
         for kind, fit in linear_teachers(self.graph.num_classes).items():
             self.ask(f"{kind} on {name}", fit, inputs, label_weight)
 
     def weigh_labels(self, inputs: np.ndarray | None = None) -> np.ndarray:
-        """Weights of the training labels by how far each is to be believed, [N]; 1 for other nodes.
+        """Return the probability that each training label is right, [N]; 1 for other nodes.
 
         Args:
-            inputs: what labels are judged by, [N, d]; made anew if left out.
+            inputs: rows from which labels are predicted, [N, d]; if left out, rows averaged over trusted edges.
         """
         if self.label_weight is not None:
             return self.label_weight
@@ -127,22 +132,22 @@ class Faculty:
         return self.label_weight
 
     def trees(self, scaled: np.ndarray) -> Iterator[str]:
-        """Fit trees, normal classes and kernels (dense rows), and an MLP (many labels); yield a phase after each.
+        """Fit trees and, where they apply, Gaussian and kernel models and an MLP; yield the phase name after each.
 
         Args:
-            scaled: rows as students see them.
+            scaled: rows scaled as for students, [N, d]; dense ones also get Gaussian and kernel models.
         """
         graph, labels = self.graph, min(len(self.graph.train), MOST_LABELS)
         views = len(self.jury.views)
         columns = row_columns(graph.features, self.short)
         inputs = {"rows": columns}
-        if graph.num_edges and not self.jury.cross_validates:  # otherwise every tree would be grown once per fold
+        if graph.num_edges and not self.jury.cross_validates:  # with cross-validation this would take one fit per fold
             inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
         for name, table in inputs.items():
             grown: list[float] = []
             for kind, fit in tree_teachers(graph.num_classes, labels, graph.num_nodes, self.seed, views).items():
                 if grown and not self.jury.cross_validates and self._far_behind(max(grown)):
-                    continue  # the others would not catch up, and boosted trees take longest
+                    continue  # the other kinds would hardly catch up, and boosted trees take longest
                 self.ask(f"{kind} on {name}", fit, table)
                 grown.append(self.pool.scores[f"{kind} on {name}"])
                 yield "trees"
@@ -156,22 +161,22 @@ class Faculty:
             yield "MLP"
 
     def _far_behind(self, score: float) -> bool:
-        """Return whether a held-out score means clearly more wrong predictions than the best opinion makes."""
+        """Return whether the held-out error at this score is more than 1.2 times that of the best opinion."""
         return 1 - score > FAR_BEHIND * (1 - max(self.pool.scores.values()))
 
     def spread_best(self) -> None:
-        """Add averages over edges of the best opinions that were formed without edges."""
+        """Average the best opinions that do not use edges over the edges, and add the results to the pool."""
         without = [name for name in self.pool.best(len(self.pool.opinions)) if not uses_edges(name)]
         for name in without[:FEW]:
             self.pool.add_spread(name)
 
     def neighbours_are_alike(self) -> bool:
-        """Return whether the best linear teacher averages rows over edges, as if neighbours were of one class."""
+        """Return whether the best linear teacher averages rows over edges, which suits homophilous graphs."""
         linear = [name for name in self.pool.best(len(self.pool.opinions)) if name.startswith(LINEAR)]
         return bool(linear) and " spread over " in linear[0]
 
     def graph_helps(self) -> tuple[bool, str]:
-        """Return whether edges improve linear teachers, and the scores that show it."""
+        """Return whether linear teachers have a better held-out score with edges than without, and both scores."""
         with_edges, without = -np.inf, -np.inf
         for name, score in self.pool.scores.items():
             if name.startswith(LINEAR):
@@ -183,20 +188,20 @@ class Faculty:
         return verdict, f"held-out score of linear teachers {with_edges:.3f} with edges, {without:.3f} without"
 
     def ask(self, name: str, fit: Fit, inputs: np.ndarray, label_weight: np.ndarray | None = None) -> None:
-        """Add the opinion of a teacher, formed in each view of the training labels.
+        """Fit a teacher in each view of the training labels and add its opinion to the pool.
 
         Args:
-            name: of the opinion.
-            fit: of the teacher.
-            inputs: of all nodes, [N, d].
-            label_weight: of each node's label, [N]; all one if left out.
+            name: name of the opinion.
+            fit: function that fits the teacher and returns its class probabilities.
+            inputs: inputs of all nodes, [N, d].
+            label_weight: weight of each node's label, [N]; all one if left out.
         """
         views = self.fitted[name] if name in self.fitted else self._views(fit, inputs, label_weight)
         self.store(name, views)
         self.pool.add(name, views)
 
     def store(self, name: str, views: Views) -> None:
-        """Keep an opinion as it was formed, for a run that is resumed, unless that takes much memory."""
+        """Keep an uncalibrated opinion for the next checkpoint, unless the stored ones become too large."""
         if sum(map(numbers_of, self.fitted.values())) + numbers_of(views) <= MOST_STORED:
             self.fitted[name] = views
 
@@ -213,7 +218,7 @@ class Faculty:
         return views
 
     def state_dict(self) -> dict[str, Any]:
-        """What was fitted, as tensors."""
+        """Return the stored opinions as tensors."""
         return {name: [torch.from_numpy(view) for view in views] for name, views in self.fitted.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -222,12 +227,12 @@ class Faculty:
 
 
 def judging_labels(graph: Graph) -> str:
-    """Name of the representation that training labels are judged by."""
+    """Return the name of the representation from which the trust in training labels is estimated."""
     return "rows spread over trusted edges" if graph.num_edges else "rows"
 
 
 def offered_scalings(features: Features) -> list[str]:
-    """Names of the scalings that may suit features, the most usual first; ``row`` is for many columns of counts."""
+    """Return the names of the scalings to compare, the most usual first; ``row`` is for many columns of counts."""
     usual = usual_normalization(features)
     by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
     plain = ["none"] if sp.issparse(features) else []

@@ -1,4 +1,8 @@
-"""Held-out labels, which judge opinions: validation labels or, if these are few, folds of the training labels."""
+"""The jury, the held-out labels that rank opinions: validation labels or, if these are few, cross-validation.
+
+An opinion is a teacher's class probabilities of every node, [N, C]. With cross-validation there is one per view of the
+training labels.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +14,36 @@ from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.correction import corrected, enough_labels, fit_correction, gain, on_one_scale
 
-ENOUGH = 50  # validation labels that are enough to choose by
-MANY = 200  # labels from which accuracy is a finer measure than the loss of a few
+ENOUGH = 50  # validation labels; with fewer, opinions are cross-validated on training labels
+MANY = 200  # judging labels from which opinions are ranked by accuracy first; with fewer, by loss first
 FOLDS = 5
 TINY = 1e-7
 
 
 class Jury:
-    """Judges class probabilities of all nodes by labels that they were not fitted to.
+    """Scores and calibrates class probabilities of all nodes by labels that they were not fitted to.
 
-    With enough validation labels there is one view of the training labels, all of them, and validation nodes judge.
-    With fewer, there are views that each leave out one fold of the training labels, which then judges; the last view
-    has every training label, and the validation nodes there are judge it, too. The only label of a class is in every
-    view and judges none.
+    A view is a set of training labels that teachers are fitted to; its judging labels are held out from it. With enough
+    validation labels there is one view with all training labels, and the validation labels are the judging labels. With
+    fewer there is one view per fold, which holds out that fold of the training labels, and a last view with all
+    training labels, whose judging labels are the few validation labels. The only label of a class is in every view and
+    is never held out.
 
-    Test labels are out of reach: they are not among ``labels``.
+    Test labels are not among ``labels``, so they cannot be used.
 
     Args:
-        labels: class of every node, -1 where unknown or not to be seen, [N].
-        train: nodes whose labels opinions are formed from.
-        val: nodes whose labels only judge.
+        labels: class of every node, -1 where unknown or not to be used, [N].
+        train: nodes whose labels teachers are fitted to.
+        val: nodes whose labels are only used for judging.
         classes: number of classes.
         class_weight: weight of each class, [C]; all one if left out.
-        node_weight: weight of each node's label, [N], above zero where labels teach or judge; all one if left out.
-            Their scale does not matter: training labels get a mean weight of one.
+        node_weight: weight of each node's label, [N], above zero for training and validation labels; all one if left
+            out. Weights are scaled such that the mean over the training labels is one.
         rng: for the folds.
 
     Attributes:
-        views: training nodes of each view, the last of which are all.
-        judges: for each view, the nodes that judge it.
+        views: training nodes of each view; the last view has all of them.
+        judges: nodes of the judging labels of each view.
     """
 
     def __init__(
@@ -69,21 +74,21 @@ class Jury:
         self.weight = self.label_weight(np.concatenate(self.judges))
 
     def label_weight(self, nodes: np.ndarray) -> np.ndarray:
-        """Weight of the labels of nodes, by their classes and their own weights, [n]."""
+        """Return the weight of each node's label: class weight times node weight, [n]."""
         return np.asarray(self.class_weight[self.labels[nodes]] * self.node_weight[nodes])
 
     def judged(self, views: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return probabilities of the judging nodes, each from the view that it judges, [n, C]."""
+        """Return the probabilities of the judging nodes, each from the view that it is held out from, [n, C]."""
         return np.concatenate([view[nodes] for view, nodes in zip(views, self.judges, strict=True)])
 
     def score(self, views: tuple[np.ndarray, ...]) -> float:
-        """Return the weighted share of judging labels that are predicted right; NaN if there are none."""
+        """Return the weighted accuracy on the judging labels; NaN if there are none."""
         if not len(self.truth):
             return float("nan")
         return float(np.average(self.judged(views).argmax(axis=1) == self.truth, weights=self.weight))
 
     def standard_error(self, score: float) -> float:
-        """Standard error of a score, by the number of judging labels."""
+        """Return the standard error of an accuracy on the judging labels."""
         return float(np.sqrt(max(score * (1 - score), 0.0) / max(len(self.truth), 1)))
 
     def loss(self, views: tuple[np.ndarray, ...]) -> float:
@@ -96,20 +101,20 @@ class Jury:
         return np.asarray(np.log(likely + TINY) * (self.weight / self.weight.mean()))
 
     def loss_of_logits(self, logits: np.ndarray) -> float:
-        """The same for logits of the judging nodes, [n, C]."""
+        """Return the weighted mean negative log-likelihood for logits of the judging nodes, [n, C]."""
         likely = log_softmax(logits, axis=1)[np.arange(len(self.truth)), self.truth]
         return float(np.average(-likely, weights=self.weight))
 
     def merit(self, views: tuple[np.ndarray, ...]) -> tuple[float, float]:
-        """Return what opinions are ranked by, greater is better: score, then loss; with few labels loss, then score."""
+        """Return the ranking key of an opinion, greater is better: (score, -loss); (-loss, score) with few labels."""
         score, loss = self.score(views), self.loss(views)
         return (score, -loss) if len(self.truth) >= MANY else (-loss, score)
 
     def decide_correction(self, views: tuple[np.ndarray, ...]) -> str:
-        """Decide whether opinions are corrected from now on, by what it would gain this one; returns the reason.
+        """Decide from one opinion whether opinions are corrected from now on, and return the reason.
 
-        It takes many judging labels, and a gain of more than a standard error on labels that the correction was not
-        fitted to: then the labels that opinions were formed from mistake classes, or have other shares of them.
+        They are if there are enough judging labels and the cross-validated gain in log-likelihood exceeds its standard
+        error. The usual causes are wrong training labels, and class shares of the training labels unlike the graph's.
         """
         if len(self.truth) < MANY or not enough_labels(len(self.truth), self.classes):
             return "no: too few held-out labels for the number of classes"
@@ -122,7 +127,7 @@ class Jury:
         return f"{verb}: gains {gained:.3f} ± {error:.3f} of log-likelihood on labels it was not fitted to"
 
     def calibrated(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """Return opinions with one temperature or, if so decided, with a correction, fitted to the judging labels."""
+        """Return the opinion after temperature scaling or, if so decided, correction, fitted to the judging labels."""
         if not self.corrects:
             return self.tempered(views)
         scaled = self._on_one_scale(views)
@@ -133,16 +138,16 @@ class Jury:
         return tuple(on_one_scale(view, nodes) for view, nodes in zip(views, self.views, strict=True))
 
     def tempered(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """Return opinions with their confidence calibrated: one temperature, fitted to the judging labels."""
+        """Return the opinion after temperature scaling, with one temperature fitted to the judging labels."""
         logits = np.log(self.judged(views) + TINY)
         temperature = fit_temperature(logits, self.truth, PRIOR_ROWS, self.weight if self.weighs else None)
         return tuple(np.asarray(softmax(np.log(view + TINY) / temperature, axis=1), dtype=np.float32) for view in views)
 
 
 def stratified_folds(labels: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
-    """Fold of each label, the labels of every class dealt out evenly, [n]; -1 for the only label of a class.
+    """Return the fold of each label, stratified by class, [n]; -1 for the only label of a class.
 
-    If a class had no label left to learn from, every opinion of the one that is held out would be wrong.
+    If the only label of a class were held out, no teacher could predict it, so it is in no fold.
 
     >>> folds = stratified_folds(np.array([0, 0, 1, 1, 2]), 2, np.random.default_rng(0))
     >>> sorted(folds[:2].tolist()), sorted(folds[2:4].tolist()), folds[4].item()
@@ -157,7 +162,7 @@ def stratified_folds(labels: np.ndarray, folds: int, rng: np.random.Generator) -
 
 
 def balanced_weights(labels: np.ndarray, classes: int) -> np.ndarray:
-    """Return class weights under which every class that has a label counts alike, [C].
+    """Return class weights that give every class with a label the same total weight, [C].
 
     >>> balanced_weights(np.array([0, 0, 0, 1]), 3).round(3).tolist()
     [0.667, 2.0, 0.0]
@@ -167,19 +172,19 @@ def balanced_weights(labels: np.ndarray, classes: int) -> np.ndarray:
 
 
 def normalized(rows: np.ndarray) -> np.ndarray:
-    """Rows of non-negative numbers scaled to sum to one."""
+    """Return non-negative rows, each scaled to sum to one."""
     return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), TINY), dtype=np.float32)
 
 
 def some_of(nodes: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Return nodes, or a sorted sample if they are more than the most."""
+    """Return the nodes, or a sorted random sample of ``most`` of them if there are more."""
     if len(nodes) <= most:
         return nodes
     return np.sort(np.random.default_rng([seed, 5]).choice(nodes, most, replace=False))
 
 
 def with_weighty_labels(graph: Graph, weight: np.ndarray) -> Graph:
-    """Return the graph with the training and validation nodes whose labels have a weight above zero, of weights [N]."""
+    """Return the graph without the training and validation nodes whose label has weight zero; weights are [N]."""
     train, val = (part[weight[part] > 0] for part in (graph.train, graph.val))
     if not len(train):
         raise GsscError("every training label has weight zero: give some of them a weight above zero")
@@ -188,7 +193,7 @@ def with_weighty_labels(graph: Graph, weight: np.ndarray) -> Graph:
 
 
 def known_labels(graph: Graph) -> np.ndarray:
-    """Labels of training and validation nodes; -1 everywhere else, so that no test label can influence anything."""
+    """Return the labels of training and validation nodes, and -1 for all others, so that no test label is used."""
     labels = np.full(graph.num_nodes, -1, dtype=np.int64)
     known = np.concatenate([graph.train, graph.val])
     labels[known] = graph.labels[known]

@@ -1,4 +1,4 @@
-"""GSSC: trust in edges, teachers ranked by held-out labels, and a plain MLP that learns from the best in rounds."""
+"""The default learner: trust in edges, teachers ranked by held-out labels, and an MLP that learns from the best."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ from gssc.train.training import Judge, Outcome, Step, Training, deployed_mlp, sc
 from gssc.trust.edges import edge_trust, everything_kept, weighed
 from gssc.trust.opinions import with_opinions
 
-PASSES_PER_STEP = 10  # passes of a student between two points where a run can be interrupted
+PASSES_PER_STEP = 10  # passes of a student between two records, where a run can be interrupted
 MOST_JUDGING = 10_000  # validation labels that rank opinions and students
 
 
 class LearnerTraining(Training):
-    """The default learner.
+    """Trains the default learner.
 
-    1. Trust: a keep probability for every edge, from evidence without labels.
-    2. Teachers: linear models, trees and pair training (Algorithm 1) each give class probabilities of every node, an
-       opinion. Held-out labels rank the opinions, and the teacher is a geometric mean of the best.
-    3. Rounds: students, MLPs that see only a feature row, learn the teacher's opinion. Their own opinions, as they are
-       and averaged over trusted edges, join the pool. A student cannot reproduce the effect of wrong edges or wrong
-       labels on single nodes, so it is often better than its teacher.
+    1. Trust: every edge gets a keep probability, from evidence without labels.
+    2. Teachers: linear models, trees and pair training (Algorithm 1) each form an opinion, class probabilities of every
+       node. The opinions are collected in a pool and ranked by held-out labels, the jury. The teacher of the students
+       is an ensemble, the mean of the best opinions.
+    3. Rounds: in each round, students, MLPs whose only input is a feature row, learn the teacher's probabilities as
+       soft labels. Their own opinions, as they are and averaged over trusted edges, join the pool. A student cannot
+       reproduce the effect of wrong edges or wrong labels on single nodes, so it is often better than its teacher.
 
-    The student with the best figures on held-out labels is kept and deployed; the trust that is reported has heard its
-    opinion. In the inductive and cold-start settings
-    students are chosen on rows that they did not learn from.
+    The student that is best on held-out labels is kept and deployed. The reported trust in edges also uses its
+    predictions. In the inductive and cold-start settings students are chosen on rows that they were not trained on.
 
     Args:
         graph: the problem, with one class per node.
         config: all settings.
-        class_weight: weight of each class, [C], in place of what the settings say.
-        node_weight: weight of each node's label, [N]; all one if left out. A label of weight zero is no label.
+        class_weight: weight of each class, [C]; overrides ``train.class_weight``.
+        node_weight: weight of each node's label, [N]; all one if left out. A label of weight zero is ignored.
     """
 
     config: Config
@@ -80,7 +80,7 @@ class LearnerTraining(Training):
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
         self.phase = "teachers"  # then "pairs", "rounds"
         self.scaling_name = ""
-        self.choices: dict[str, str] = {}  # what was decided, and why
+        self.choices: dict[str, str] = {}  # decisions made during training, with the reason for each
         if node_weight is not None:
             node_weight = node_weight[self.seen_nodes]
             self.seen = with_weighty_labels(self.seen, node_weight)
@@ -102,7 +102,7 @@ class LearnerTraining(Training):
             compared = seen.with_(features=columns_on_one_scale(seen.features, config.train.normalize))
             known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
             self.trust = weighed(known, seen.edge_weight)
-        self.believed = known.keep  # without the given weights: a light edge is not a wrong one
+        self.believed = known.keep  # without the given edge weights: a small weight does not mean a wrong edge
         self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
         self.faculty = Faculty(seen, self.trust.keep, self.pool, config.train.normalize, seed)
@@ -111,7 +111,7 @@ class LearnerTraining(Training):
         self.students = Students(seen, self.jury, config.model, seed, unseen)
         self.rounds = Rounds(
             self.pool,
-            most=1 if self.jury.cross_validates else config.teachers.rounds,  # then no label is left to judge students
+            most=1 if self.jury.cross_validates else config.teachers.rounds,  # cross-validation cannot judge students
             best=config.teachers.best,
             kinds=list(self.students.settings),
             seen_rows=not unseen,
@@ -124,7 +124,7 @@ class LearnerTraining(Training):
 
     @property
     def corrects(self) -> bool:
-        """Whether the jury corrects opinions."""
+        """Whether opinions are corrected, see :meth:`Jury.decide_correction`."""
         return self.jury.corrects
 
     @corrects.setter
@@ -134,9 +134,9 @@ class LearnerTraining(Training):
     # The algorithm ----------------------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[Step]:
-        """Teachers, pair training, rounds of students; from wherever the run stands."""
+        """Fit teachers, train on pairs, and train rounds of students, starting from the current phase."""
         if self.phase == "teachers":
-            # A resumed run goes through the phase again, with what was fitted before and without the records it has.
+            # A resumed run repeats this phase with the stored fits, and skips the records it has already written.
             yield from islice(self.ask_teachers(), self.epoch, None)
             self.faculty.fitted.clear()
             self.phase = "pairs" if self._pairs_are_wanted() else "rounds"
@@ -146,7 +146,7 @@ class LearnerTraining(Training):
         yield from self.teach()
 
     def ask_teachers(self) -> Iterator[Step]:
-        """Fit the teachers that need no epochs and the models that the settings name, and pool their opinions."""
+        """Fit the teachers that need no epochs and the models named in the settings, and pool their opinions."""
         teachers, faculty = self.config.teachers, self.faculty
         self.scaling_name, reason = faculty.choose_scaling()
         self.choices["normalize"] = f"{self.scaling_name}: {reason}"
@@ -162,7 +162,7 @@ class LearnerTraining(Training):
         for name in models_to_ask(teachers.models, faculty):
             yield from self._ask_model(name)
         if not self.pool.opinions:
-            raise GsscError("no teacher is asked: set teachers.linear or teachers.trees, or name teachers.models")
+            raise GsscError("no teacher is enabled: set teachers.linear or teachers.trees, or name teachers.models")
         helps, reason = faculty.graph_helps()
         self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
         faculty.spread_best()
@@ -170,7 +170,7 @@ class LearnerTraining(Training):
         yield self._step("teachers")
 
     def train_on_pairs(self) -> Iterator[Step]:
-        """Algorithm 1 on pairs sampled by trust; the running mean of its predictions is its opinion."""
+        """Run Algorithm 1 on pairs sampled by trust, and pool the running mean of its predictions as its opinion."""
         pairs = self._make_pairs()
         for step in pairs.steps():
             pairs.epoch += 1
@@ -180,7 +180,7 @@ class LearnerTraining(Training):
         self.pairs = None
 
     def teach(self) -> Iterator[Step]:
-        """Rounds of students that learn the mean of the best opinions and then join the pool."""
+        """Train rounds of students on the mean of the best opinions; the opinion of each student joins the pool."""
         while not self.rounds.are_over:
             yield from self.train_student(self.rounds.kinds[self.rounds.position])
             self.student = None
@@ -198,12 +198,12 @@ class LearnerTraining(Training):
         if self.rounds.cannot_follow(kind, opinion):
             merit = -math.inf, -math.inf
         error = self.students.merit_error(merit)
-        if not self.jury.cross_validates:  # otherwise no label is left to judge its opinion by
+        if not self.jury.cross_validates:  # with cross-validation, no label is held out from the student
             self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
         kept = self.best.prefers(merit, error)
-        last = self._student_step(kind, loss)  # with the score on rows that it did not learn from
+        last = self._student_step(kind, loss)  # recorded before it is trained again with the held-out rows
         if kept and len(self.students.held_out):
-            # These rows have judged it, and the next teacher has heard it without them: train again with all.
+            # The held-out rows have been scored and the opinion is in the pool: train the student to keep on all rows.
             self.student = self._make_student(kind, everything=True)
             for _ in self.student.run():
                 pass
@@ -212,12 +212,12 @@ class LearnerTraining(Training):
         yield last
 
     def _make_student(self, kind: str, everything: bool = False) -> StudentTraining:
-        """Return the training of a student of this round, on every row or on those that will not judge it."""
+        """Return the training of a student of this round, on all rows or on all but the held-out rows."""
         settings = self.students.variant(kind, self.rounds.effort)
         return self.students.make(settings, self._rows(), self.rounds.choose_teacher(), self.rounds.number, everything)
 
     def _decide_correction(self) -> None:
-        """Decide whether held-out labels correct opinions, by the best one of the linear teachers."""
+        """Decide from the best linear opinion whether opinions are corrected, and recalibrate the pool."""
         if self.config.teachers.correction == "never" or not self.pool.opinions:
             self.choices["correction"] = "no: as set"
             return
@@ -227,14 +227,14 @@ class LearnerTraining(Training):
     # Teachers ---------------------------------------------------------------------------------------------------
 
     def _add_opinion(self, name: str, opinion: np.ndarray, partners: list[str]) -> None:
-        """Pool an opinion, its averages over edges, and its geometric means with partners that are in the pool."""
+        """Add an opinion to the pool, its averages over edges, and its geometric means with partners in the pool."""
         self.pool.add(name, (opinion,))
         self.pool.add_spread(name)
         self.pool.add_products(name, [partner for partner in partners if partner in self.pool.opinions])
         self.pool.prune_if_large(self.config.teachers.best)
 
     def _pairs_are_wanted(self) -> bool:
-        """Return whether to train on pairs, which needs edges and held-out labels that can judge its opinion."""
+        """Return whether to train on pairs, which needs edges and enough validation labels to rank the opinion."""
         wanted = self.config.teachers.pairs
         if not self.seen.num_edges or self.jury.cross_validates:
             return False
@@ -251,14 +251,14 @@ class LearnerTraining(Training):
         return self.pairs
 
     def _known_sparsifier(self) -> Evidence | None:
-        """Return the sparsifier that has the trust as its keep probabilities; None if another one is set."""
+        """Return a sparsifier whose keep probabilities are the trust; None if the settings choose another one."""
         if self.config.sparsifier.name != "evidence":
             return None
         edges, no_rows = torch.from_numpy(self.seen.edges), torch.empty(self.seen.num_nodes, 0)
         return Evidence(no_rows, edges, self.config.sparsifier, self.rng, self.trust.keep)
 
     def _ask_model(self, name: str) -> Iterator[Step]:
-        """Ask another model and pool its opinion; one that nobody named only if it is ahead of the others."""
+        """Train another model and add its opinion to the pool; with ``auto``, only if it is ahead of all others."""
         known = self.faculty.fitted.get(name)
         views = known or trained_opinion(name, self.graph, self.seen, self.config.train.seed)
         self.faculty.store(name, views)
@@ -272,7 +272,7 @@ class LearnerTraining(Training):
     # Rows -------------------------------------------------------------------------------------------------------
 
     def _rows(self) -> Any:
-        """Scaled rows of the nodes that training sees."""
+        """Return the scaled rows of the nodes that training may use."""
         return self._table().features
 
     def _table(self) -> FeatureTable:
@@ -284,7 +284,7 @@ class LearnerTraining(Training):
     # Records, state and result ----------------------------------------------------------------------------------
 
     def _step(self, phase: str) -> Step:
-        """Return a record of the best opinion so far, or of equal probabilities while there is none."""
+        """Return a record with the best opinion so far, or with equal probabilities while there is none."""
         best = self.pool.best(1)
         shape = self.seen.num_nodes, self.seen.num_classes
         view = self.pool.opinions[best[0]][-1] if best else np.ones(shape, dtype=np.float32)
@@ -297,7 +297,7 @@ class LearnerTraining(Training):
         return Step(phase, logits, self._trusted(), {"classification_loss": loss})
 
     def _of_all_nodes(self, scores: Tensor) -> Tensor:
-        """Scores of seen nodes among those of all nodes; zeros for the others."""
+        """Return scores of all nodes from those of the seen nodes, with zeros for the others."""
         found = torch.zeros(self.graph.num_nodes, scores.shape[1])
         found[torch.from_numpy(self.seen_nodes)] = scores
         return found
@@ -306,14 +306,14 @@ class LearnerTraining(Training):
         return np.flatnonzero(self.believed > 0.5)
 
     def _logits(self, model: Student) -> np.ndarray:
-        """Logits of every node of the graph, unseen ones included, [N, C]."""
+        """Return the logits of every node of the graph, unseen ones included, [N, C]."""
         table = self._table()
         if self.seen.num_nodes < self.graph.num_nodes:
             table = FeatureTable(self.graph.features, table.scaling)
         return all_logits(model, table.features)
 
     def components(self) -> dict[str, Any]:
-        """Return the pool, the rounds and what is in training; while teachers are fitted, those that are."""
+        """Return what a checkpoint stores: pool, rounds and model in training or, in the first phase, the faculty."""
         if self.phase == "teachers":
             return {"faculty": self.faculty}
         student = None if self.student is None or self.student.has_ended else self.student
@@ -326,7 +326,7 @@ class LearnerTraining(Training):
 
     def load_state_dict(self, state: State) -> None:
         """Resume from a state of :meth:`state_dict`: create what was in training, then load its state."""
-        if state["counters"]["phase"] == "teachers":  # every choice is made again
+        if state["counters"]["phase"] == "teachers":  # the phase is repeated, with its decisions
             self.restore_counters(state["counters"], "epoch", "seconds")
             self.faculty.load_state_dict(state["faculty"])
             return
@@ -338,12 +338,12 @@ class LearnerTraining(Training):
         super().load_state_dict(state)
 
     def kept_weights(self) -> State:
-        """The student and its settings."""
+        """Return the weights and settings of the current student."""
         assert self.student is not None
         return {"model": self.student.model.state_dict(), "settings": asdict(self.student.settings)}
 
     def restore_best(self, weights: State) -> None:
-        """Put the kept student in place."""
+        """Restore the kept student."""
         settings = StudentSettings(**weights["settings"])
         self.kept_student = Student(self.seen.num_features, self.seen.num_classes, settings)
         self.kept_student.load_state_dict(weights["model"])
@@ -352,7 +352,7 @@ class LearnerTraining(Training):
         )
 
     def outcome(self) -> Outcome:
-        """Scores of every node by the kept student."""
+        """Return the scores of every node by the kept student."""
         scores = self._logits(self._kept_student())
         return Outcome(
             kept=scored(self.kept(), self.task, self.graph, scores),
@@ -364,15 +364,15 @@ class LearnerTraining(Training):
         )
 
     def note(self) -> str | None:
-        """A note if the kept student is far behind its teacher."""
+        """Return a note if the kept student is much less accurate than its teacher."""
         return self.rounds.note()
 
     def deployed(self) -> DeployedModel:
-        """The kept student with the scaling of rows folded in."""
+        """Return the kept student with the scaling of rows folded in."""
         return deployed_mlp(self.graph, self._kept_student().folded_layers(), "leaky_relu", self._table().scaling)
 
     def edge_trust(self) -> tuple[np.ndarray, np.ndarray]:
-        """Edges that training saw, and the keep probability of each; at the end with the kept student's opinion."""
+        """Return the edges used in training and their keep probabilities, by evidence and the kept student if any."""
         keep = self.believed
         if self.kept_student is not None and self.config.sparsifier.name != "none":
             opinion = softmax(all_logits(self.kept_student, self._rows()), axis=1)

@@ -1,4 +1,7 @@
-"""Closed-form teachers: logistic regressions and class means on rows, spread rows, and own and neighbours' rows."""
+"""Linear teachers: logistic regressions and class means on rows, spread rows, and own and neighbours' rows.
+
+Spread rows are feature rows averaged over the graph by personalised PageRank (:mod:`gssc.learner.spreading`).
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,23 @@ from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
 from gssc.trust.sketch import unit_rows
 
 PENALTIES = (0.1, 1.0, 10.0)  # C of scikit-learn's LogisticRegression
-MOST_NUMBERS = 20_000_000  # of a dense matrix of rows; above, rows are reduced to their main directions
+MOST_NUMBERS = 20_000_000  # values in a dense matrix of rows; larger ones are reduced to REDUCED singular vectors
 REDUCED = 256
-MOST_LABELS = 20_000  # that a regression is fitted to
-MOST_WORK = 1_000_000_000  # labels times columns times classes of a logistic regression, about ten seconds
-SHARPNESS = 20.0  # of class means and ridge regressions: scores times this are log odds; tempered afterwards
+MOST_LABELS = 20_000  # a regression is fitted to at most this many
+MOST_WORK = 1_000_000_000  # most labels times columns times classes of a logistic regression; about ten seconds
+SHARPNESS = 20.0  # class means and ridge regressions: logits are scores times this, before temperature scaling
 
 Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
 
 
 class ShortRows:
-    """Makes feature rows dense: whole or, where they are too wide for the labels, along their main directions.
+    """Converts feature rows to a dense matrix, projected to their leading singular vectors if that would be too large.
 
     Args:
-        features: [N, d], dense or CSR; rows of length one give the directions.
-        labels: number of training labels: with fewer than columns, a regression needs no more than their span.
-        seed: of the randomised decomposition.
+        features: [N, d], dense or CSR. Singular vectors are those of the rows scaled to length one.
+        labels: number of training labels. With few, wide rows are not projected: a regression works in the span of the
+            labelled rows, so its cost does not grow with the width.
+        seed: seed of the randomised decomposition.
     """
 
     def __init__(self, features: Any, labels: int, seed: int = 0):
@@ -42,33 +46,33 @@ class ShortRows:
 
     @cached_property
     def directions(self) -> np.ndarray:
-        """Main directions of the rows, [d, k]."""
+        """Leading right singular vectors of the unit rows, [d, k]."""
         return main_directions(unit_rows(self.features), REDUCED, self.seed)
 
     def of(self, rows: Any) -> np.ndarray:
-        """Return rows of these features, however scaled, [N, d], as a dense matrix [N, k]."""
+        """Return rows with the same columns as the features, in any scaling, [N, d], as a dense matrix [N, k]."""
         if not self.are_whole:
             return np.asarray(rows @ self.directions, dtype=np.float32)
         return rows.toarray() if sp.issparse(rows) else np.asarray(rows)
 
     def unit(self) -> np.ndarray:
-        """Return the rows at length one, [N, k]."""
+        """Return the feature rows, scaled to length one, as a dense matrix [N, k]."""
         return self.of(unit_rows(self.features))
 
 
 def main_directions(rows: Any, width: int, seed: int = 0) -> np.ndarray:
-    """First right singular vectors of rows, by a randomised decomposition, float32 [d, width]."""
+    """Return the leading right singular vectors of rows, by a randomised decomposition, float32 [d, width]."""
     svd = require("sklearn.utils.extmath", extra="data").randomized_svd
     found = svd(rows, min(width, min(rows.shape)), n_iter=3, random_state=seed)[2]
     return np.asarray(found.T, dtype=np.float32)
 
 
 def representations(graph: Graph, keep: np.ndarray, rows: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Inputs that linear teachers may use, one at a time: rows, spread rows, own and neighbours' rows side by side.
+    """Yield the name and values of each input of linear teachers: rows, spread rows, own beside neighbours' rows.
 
     Args:
         graph: its edges are used, its labels are not.
-        keep: keep probability of each edge; edges all alike are tried as well, unless nearly all are kept.
+        keep: keep probability of each edge. Equal weights are tried as well, unless nearly all edges are kept.
         rows: unit feature rows, [N, d].
     """
     yield "rows", rows
@@ -83,19 +87,23 @@ def representations(graph: Graph, keep: np.ndarray, rows: np.ndarray) -> Iterato
 
 
 def spread_rows(rows: np.ndarray, edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Rows averaged over the graph, of length one, [N, d]."""
+    """Return rows averaged over the graph and scaled to length one, [N, d]."""
     return unit_rows(spread(rows, walk_matrix(edges, weights, len(rows))))
 
 
 def neighbour_rows(rows: np.ndarray, edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Rows beside the averages over neighbours and over their neighbours, [N, 3 d]."""
+    """Return rows beside their averages over neighbours and over neighbours of neighbours, [N, 3 d]."""
     around = walk_matrix(edges, weights, len(rows), loops=False)
     once = around @ rows
     return np.hstack([rows, unit_rows(once), unit_rows(around @ once)])
 
 
 def linear_teachers(classes: int, means: bool = True) -> dict[str, Fit]:
-    """The fits by name. Each takes inputs of all nodes, training nodes, their labels and weights, and gives [N, C]."""
+    """Return the fit functions of the linear teachers by name; without ``means``, the regressions only.
+
+    Each takes the inputs of all nodes, the training nodes, their labels and their weights, and returns class
+    probabilities of all nodes, [N, C].
+    """
     fits: dict[str, Fit] = {f"regression, C={c:g}": _regression(c, classes) for c in PENALTIES}
     return {**fits, "class means": _class_means(classes)} if means else fits
 
@@ -115,15 +123,15 @@ def logistic_regression(
     penalty: float,
     weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Class probabilities of all rows by a multinomial logistic regression with an L2 penalty, [N, C].
+    """Return class probabilities of all rows by a multinomial logistic regression with an L2 penalty, [N, C].
 
     Args:
-        inputs: of all nodes, [N, d].
-        train: nodes it is fitted to, [n].
+        inputs: inputs of all nodes, [N, d].
+        train: nodes that it is fitted to, [n].
         labels: their classes, [n].
         classes: number of classes C.
         penalty: C of scikit-learn, the inverse of the penalty.
-        weight: of each training node, [n]; all one if left out.
+        weight: weight of each training node, [n]; all one if left out.
     """
     weights, bias = logistic_map(inputs[train], labels, classes, penalty, weight)
     return np.asarray(softmax(inputs @ weights + bias, axis=1), dtype=np.float32)
@@ -132,21 +140,21 @@ def logistic_regression(
 def logistic_map(
     rows: np.ndarray, labels: np.ndarray, classes: int, penalty: float, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [d, C] and bias [C] of a logistic regression; a class without labels gets a bias of minus infinity.
+    """Return weights [d, C] and bias [C] of a logistic regression; classes without labels get a bias of -inf.
 
-    If labels, columns and classes are so many that it would take minutes, it is a ridge regression.
+    If labels times columns times classes exceed MOST_WORK, a ridge regression is fitted instead, which is faster.
 
     Args:
-        rows: it is fitted to, [n, d].
+        rows: rows that it is fitted to, [n, d].
         labels: their classes, [n].
         classes: number of classes C.
         penalty: C of scikit-learn, the inverse of the penalty.
-        weight: of each row, [n]; all one if left out.
+        weight: weight of each row, [n]; all one if left out.
     """
     linear_model = require("sklearn.linear_model", extra="data")
     basis = None
     if len(rows) < rows.shape[1]:
-        # The optimum lies in the span of the training rows: as many coordinates as labels give the same answer.
+        # The optimum lies in the span of the training rows, so as many coordinates as labels give the same result.
         basis = span_of(rows)
         rows = rows @ basis
     present = np.unique(labels)
@@ -164,7 +172,7 @@ def logistic_map(
     with quiet():
         model.fit(rows, labels, sample_weight=weight)
     found, constants = model.coef_, model.intercept_
-    if len(present) == 2:  # one column for the odds of the second class
+    if len(present) == 2:  # scikit-learn has one row of coefficients, for the second class
         found, constants = np.concatenate([np.zeros_like(found), found]), np.concatenate([[0.0], constants])
     weights[:, present] = found.T if basis is None else basis @ found.T
     bias[present] = constants
@@ -174,9 +182,9 @@ def logistic_map(
 def ridge_map(
     rows: np.ndarray, labels: np.ndarray, classes: int, penalty: float, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [d, C] and bias [C] of a ridge regression to the classes: in closed form, however many classes there are.
+    """Return weights [d, C] and bias [C] of a ridge regression of one-hot classes, in closed form.
 
-    Args: see :func:`logistic_map`.
+    Arguments as in :func:`logistic_map`.
     """
     weights = np.ones(len(rows)) if weight is None else weight / weight.mean()
     targets = sp.csr_matrix((weights, (labels, np.arange(len(labels)))), shape=(classes, len(labels)))  # weighted
@@ -188,7 +196,7 @@ def ridge_map(
 
 
 def span_of(rows: np.ndarray) -> np.ndarray:
-    """Orthonormal basis of the span of a few wide rows, float32 [d, k], from the products of rows with one another."""
+    """Return an orthonormal basis of the span of a few wide rows, from their Gram matrix, float32 [d, k]."""
     wide = rows.astype(np.float64)
     squares, shares = np.linalg.eigh(wide @ wide.T)
     lengths = np.sqrt(np.maximum(squares, 0))
@@ -211,9 +219,16 @@ def _class_means(classes: int) -> Fit:
 
 
 def label_spreading(walk: sp.csr_matrix, classes: int, restart: float, steps: int = 30) -> Fit:
-    """Labels alone, spread over the graph (Zhou et al. 2004); nodes that no label reaches are undecided.
+    """Return the fit function of label spreading (Zhou et al. 2004), which uses labels and edges but no features.
 
-    Without weights the number of labels of a class does not count: each class starts with the same total.
+    Without label weights each class starts with the same total, however many labels it has. Nodes that no label reaches
+    get equal probabilities.
+
+    Args:
+        walk: normalised adjacency, see :func:`~gssc.learner.spreading.walk_matrix`.
+        classes: number of classes.
+        restart: weight of the initial labels in each step.
+        steps: number of steps.
     """
 
     def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -227,7 +242,7 @@ def label_spreading(walk: sp.csr_matrix, classes: int, restart: float, steps: in
 
 
 class quiet:
-    """Leaves warnings of scikit-learn's solvers unsaid: an early end of a teacher's fit is judged by its opinion."""
+    """Context that silences scikit-learn's solver warnings; a teacher that stops early is ranked like any other."""
 
     def __enter__(self) -> None:
         import warnings

@@ -1,4 +1,4 @@
-"""Teachers for narrow rows that take every class for a normal distribution: discriminant analysis, naive Bayes."""
+"""Teachers for narrow rows that model each class as Gaussian: linear discriminant analysis and naive Bayes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from gssc.extras import require
 from gssc.learner.linear import Fit, quiet
 from gssc.learner.trees import sklearn_fit
 
-MOST_COLUMNS = 256  # with more, a covariance takes too long
-VARIANCE_ADDED = 0.03  # to every column of naive Bayes, as a share of the largest variance
+MOST_COLUMNS = 256  # with more, the covariance takes too long
+VARIANCE_ADDED = 0.03  # to every column in naive Bayes, as a share of the largest variance
 TINY = 1e-9
 
 
 def normal_teachers(classes: int) -> dict[str, Fit]:
-    """The fits by name: one covariance for all classes, or independent columns with variances of their own."""
+    """Return the fit functions of both teachers by name, as in :func:`gssc.learner.linear.linear_teachers`."""
     return {"discriminant analysis": discriminant_analysis(classes), "naive Bayes": naive_bayes(classes)}
 
 
 def naive_bayes(classes: int) -> Fit:
-    """Naive Bayes with normal columns, in double precision: squares of large values would overflow otherwise."""
+    """Return the fit function of Gaussian naive Bayes, in double precision so that squares do not overflow."""
     model = require("sklearn.naive_bayes", extra="data").GaussianNB
     plain = sklearn_fit(lambda: model(var_smoothing=VARIANCE_ADDED), classes)
 
     def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
         rows = inputs.astype(np.float64)
-        if not np.ptp(rows[train], axis=0).any():  # no variance to compare with
+        if not np.ptp(rows[train], axis=0).any():  # all training rows are the same: predict the class shares
             shares = np.bincount(labels, weight, minlength=classes)
             return np.tile((shares / shares.sum()).astype(np.float32), (len(rows), 1))
         return plain(rows, train, labels, weight)
@@ -37,7 +37,7 @@ def naive_bayes(classes: int) -> Fit:
 
 
 def discriminant_analysis(classes: int) -> Fit:
-    r"""Linear discriminant analysis, the covariance shrunk towards a sphere (Ledoit and Wolf 2004).
+    r"""Return the fit function of linear discriminant analysis with a shrunk covariance (Ledoit and Wolf 2004).
 
     .. math:: \log p(c \mid x)
         = x^\top \Sigma^{-1} \mu_c - \tfrac12 \mu_c^\top \Sigma^{-1} \mu_c + \log \pi_c + \text{const}

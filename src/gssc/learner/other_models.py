@@ -1,4 +1,8 @@
-"""Other models as teachers: which are asked, how their opinions are formed, and which of them join the pool."""
+"""Other models as teachers: which of them are trained, and which of their opinions join the pool.
+
+An opinion is a teacher's class probabilities of every node. The pool holds the opinions of all teachers, and the
+faculty fits the teachers that need no epochs.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,19 @@ from gssc.graph import Graph
 from gssc.learner.faculty import Faculty
 from gssc.learner.pool import Pool, Views
 
-MOST_EDGES = 50_000  # of a graph that GraphSAGE is asked about by default: it takes longer than a GCN
+MOST_EDGES = 50_000  # above, GraphSAGE is not tried by default: it takes longer than a GCN
 
 
 def models_to_ask(wanted: str, faculty: Faculty) -> list[str]:
-    """Names of the models to ask: those that are set or, on a small graph, by default GraphSAGE.
+    """Return the names of the models to train: those in the settings or, with ``auto``, GraphSAGE on small graphs.
 
-    It learns what neighbours of other classes tell, which no linear teacher does, so it is not asked where averages
-    over edges are best. Models that are trained in epochs do not weigh labels.
+    GraphSAGE can learn from neighbours of other classes in ways that no linear teacher can, so it is left out where
+    averages over edges make the best linear teacher. It is also left out if labels are weighted, since models that are
+    trained in epochs do not use label weights.
 
     Args:
         wanted: names separated by commas, ``auto`` or ``none``.
-        faculty: the teachers that have been asked before.
+        faculty: the teachers that have been fitted before.
     """
     if wanted == "auto":
         is_small = 0 < faculty.graph.num_edges <= MOST_EDGES and bool(faculty.pool.opinions)
@@ -36,10 +41,10 @@ def trained_opinion(name: str, graph: Graph, seen: Graph, seed: int) -> Views:
     """Train a model with its own settings and return its opinion.
 
     Args:
-        name: of the model.
-        graph: the problem, whose name and split select the settings.
-        seen: what training may see of it.
-        seed: of the training.
+        name: name of the model.
+        graph: the problem; its name and split select the settings.
+        seen: the part of the graph that training may use.
+        seed: seed of the training.
     """
     from gssc.recipes import config_for
     from gssc.train.registry import training_class
@@ -52,9 +57,10 @@ def trained_opinion(name: str, graph: Graph, seen: Graph, seed: int) -> Views:
 
 
 def is_ahead(name: str, views: Views, pool: Pool) -> tuple[bool, str]:
-    """Return whether an opinion is ahead of all in the pool by more than a standard error, and the scores.
+    """Return whether an opinion's score exceeds all in the pool by more than a standard error, and a sentence on it.
 
-    The model has chosen its epoch by the labels that judge it, so that a smaller lead means nothing.
+    The model's epoch was selected on the same held-out labels, which biases its score upwards, so a smaller lead is not
+    evidence of a better model.
     """
     score, best = pool.jury.score(views), pool.jury.score(pool.opinions[pool.best(1)[0]])
     ahead = score - best > pool.jury.standard_error(best)

@@ -1,4 +1,8 @@
-"""The pool of opinions, and the teacher made of the best of them."""
+"""The pool of opinions, and the ensemble of the best of them that students learn from.
+
+An opinion is a teacher's class probabilities of every node, one array per view of the jury. The jury holds the held-out
+labels that rank opinions; see :mod:`gssc.learner.jury`.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,17 @@ from gssc.learner.jury import MANY, TINY, Jury, normalized
 from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
 from gssc.trust.opinions import agreement
 
-Views = tuple[np.ndarray, ...]  # probabilities of all nodes, [N, C], in each view of the jury
+Views = tuple[np.ndarray, ...]  # an opinion: probabilities of all nodes, [N, C], in each view of the jury
 
-STEPS = (2, 5)  # of averaging an opinion over the graph
-KEPT = 12  # opinions that stay in the pool from one round to the next
-MOST_NUMBERS = 1 << 27  # in the pool, half a gigabyte; with more, only those opinions stay while teachers are asked
-DRAWS = 200  # of weights of few judging labels
-LEAST_WEIGHT = 1e-3  # relative to the best opinion; below, an opinion has no part in the teacher
+STEPS = (2, 5)  # numbers of steps by which an opinion is averaged over the graph
+KEPT = 12  # best opinions that stay in the pool when it is pruned
+MOST_NUMBERS = 1 << 27  # values in the pool, half a gigabyte; a larger pool is pruned between teachers
+DRAWS = 200  # of the Bayesian bootstrap over the judging labels
+LEAST_WEIGHT = 1e-3  # relative to the largest weight; opinions with less are left out of the teacher
 
 
 class Pool:
-    """Class probabilities of every node by several teachers, ranked by held-out labels.
+    """Opinions of several teachers, calibrated and ranked by held-out labels.
 
     Args:
         jury: the held-out labels that rank opinions.
@@ -31,9 +35,9 @@ class Pool:
         num_nodes: number of nodes.
 
     Attributes:
-        opinions: by name.
-        merits: of these.
-        scores: held-out score of every opinion that was ever added.
+        opinions: calibrated opinions by name.
+        merits: ranking key of each, see :meth:`Jury.merit`.
+        scores: held-out score of every opinion ever added, pruned ones included.
     """
 
     def __init__(self, jury: Jury, edges: np.ndarray, keep: np.ndarray, num_nodes: int):
@@ -43,7 +47,7 @@ class Pool:
         self.scores: dict[str, float] = {}
 
     def add(self, name: str, views: Views) -> None:
-        """Add an opinion, calibrated by the held-out labels."""
+        """Calibrate an opinion on the held-out labels and add it."""
         calibrated = self.jury.calibrated(views)
         self.opinions[name], self.merits[name] = calibrated, self.jury.merit(calibrated)
         self.scores[name] = self.jury.score(calibrated)
@@ -64,37 +68,37 @@ class Pool:
                 self.add(f"{name} over {how}, {steps} steps", over)
 
     def add_products(self, name: str, partners: list[str]) -> None:
-        """Add the geometric means of an opinion with others of the pool."""
+        """Add the geometric mean of an opinion with each partner in the pool."""
         for partner in partners:
             if partner != name:
                 self.add(f"{name} x {partner}", geometric_mean([self.opinions[name], self.opinions[partner]]))
 
     def recalibrate(self) -> None:
-        """Calibrate every opinion again, after the jury decided to correct them."""
+        """Calibrate every opinion again, after the decision whether opinions are corrected."""
         for name, views in self.opinions.items():
             self.add(name, views)
 
     def best(self, count: int) -> list[str]:
-        """Names of the best opinions, best first."""
+        """Return the names of the best opinions, best first."""
         return sorted(self.opinions, key=lambda name: self.merits[name], reverse=True)[:count]
 
     def teacher(self, count: int) -> Views:
-        """The mean of the opinions that do best together, its confidence calibrated."""
+        """Return the soft labels for students: a mean of opinions, see :meth:`weights` and :meth:`team`, calibrated."""
         if len(self.jury.truth) < MANY:
             return self.jury.tempered(weighted_mean([(self.opinions[name], w) for name, w in self.weights().items()]))
         return self.jury.tempered(geometric_mean([self.opinions[name] for name in self.team(count)]))
 
     def weights(self) -> dict[str, float]:
-        r"""Weight of every opinion where labels are few, by how likely the judging labels are under it.
+        r"""Return the weight of every opinion, from the likelihood of the judging labels; used with few labels.
 
         .. math:: w_k = \mathrm{mean}_b \,
             \frac{\exp \sum_i v_{bi} \log p_k(y_i)}{\sum_l \exp \sum_i v_{bi} \log p_l(y_i)}
 
-        Each of the draws b gives the n labels other weights v, which sum to n (Bayesian bootstrap). An opinion that is
-        ahead because of a few labels loses its lead in many draws, so that the weight is shared as widely as so few
-        labels demand (pseudo-BMA+, Yao et al. 2018).
+        This is pseudo-BMA with a Bayesian bootstrap (pseudo-BMA+, Yao et al. 2018). Each draw b gives the n labels
+        random weights v, which sum to n. An opinion that is ahead because of a few labels loses its lead in many draws,
+        so the fewer labels there are, the more evenly the weight is shared.
         """
-        if not len(self.jury.truth):  # nothing judges; opinions that use the graph, if there is one, count alike
+        if not len(self.jury.truth):  # equal weights, for opinions that use the graph if there are any
             return dict.fromkeys([name for name in self.opinions if uses_edges(name)] or self.opinions, 1.0)
         likely = np.stack([self.jury.likelihoods(views) for views in self.opinions.values()])  # [opinions, labels]
         count = likely.shape[1]
@@ -104,11 +108,11 @@ class Pool:
         return {name: float(weight) for name, weight in zip(self.opinions, found, strict=True) if weight > least}
 
     def team(self, count: int) -> list[str]:
-        """Names of the opinions whose mean is the teacher, some of them twice if labels are many.
+        """Return the names of the opinions whose mean is the teacher; with many labels, a name may occur repeatedly.
 
-        Few labels: all that have weight. Many: ensemble selection (Caruana et al. 2004), which adds, one at a time and
-        with replacement, the opinion that lowers the held-out loss of the mean most, so that ones that err on different
-        nodes come together.
+        With few labels these are all opinions with a weight (:meth:`weights`). With many they are chosen by ensemble
+        selection (Caruana et al. 2004): opinions are added one at a time, with replacement, always the one that lowers
+        the held-out loss of the mean most. This favours opinions that err on different nodes.
         """
         if len(self.jury.truth) < MANY:
             return list(self.weights())
@@ -124,18 +128,18 @@ class Pool:
         return chosen
 
     def prune(self, count: int) -> None:
-        """Remove all but the best opinions and those that make up the next teacher."""
+        """Remove all opinions but the best and those that the teacher is the mean of."""
         kept = dict.fromkeys([*self.best(KEPT), *self.team(count)])
         self.opinions = {name: self.opinions[name] for name in kept}
         self.merits = {name: self.merits[name] for name in kept}
 
     def prune_if_large(self, count: int) -> None:
-        """The same if opinions take much memory, as of many nodes and classes, or in several views."""
+        """Prune the pool if its opinions take much memory, because of many nodes, classes or views."""
         if sum(numbers_of(views) for views in self.opinions.values()) > MOST_NUMBERS:
             self.prune(count)
 
     def state_dict(self) -> dict[str, Any]:
-        """The opinions, as tensors."""
+        """Return the opinions as tensors."""
         return {name: [torch.from_numpy(view) for view in views] for name, views in self.opinions.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -145,17 +149,17 @@ class Pool:
 
 
 def numbers_of(views: Views) -> int:
-    """Number of values of an opinion."""
+    """Return the number of values of an opinion, over all views."""
     return sum(view.size for view in views)
 
 
 def uses_edges(name: str) -> bool:
-    """Return whether the opinion of this name was formed with edges."""
+    """Return whether the opinion of this name was computed with edges."""
     return " edges" in name or " structure" in name
 
 
 def geometric_mean(opinions: list[Views]) -> Views:
-    """Normalised geometric mean of opinions, view by view.
+    """Return the normalised geometric mean of opinions, view by view.
 
     >>> (view,) = geometric_mean([(np.array([[0.9, 0.1]]),), (np.array([[0.1, 0.9]]),)])
     >>> view.round(3).tolist()
@@ -168,7 +172,7 @@ def geometric_mean(opinions: list[Views]) -> Views:
 
 
 def weighted_mean(opinions: list[tuple[Views, float]]) -> Views:
-    """Mean of opinions by weight, view by view.
+    """Return the weighted arithmetic mean of opinions, view by view.
 
     >>> (view,) = weighted_mean([((np.array([[0.9, 0.1]]),), 3.0), ((np.array([[0.1, 0.9]]),), 1.0)])
     >>> np.allclose(view, [[0.7, 0.3]])
@@ -183,10 +187,10 @@ def weighted_mean(opinions: list[tuple[Views, float]]) -> Views:
 
 
 def runner_up(views: Views) -> Views:
-    """The opinion that the second most likely class is the right one.
+    """Return the opinion without the most likely class of each node, normalised again.
 
-    Where most labels of a class were moved to one other class, neighbourhoods give most of their votes to the wrong
-    class and the rest to the right one. The jury finds out whether that is so.
+    If most labels of a class were changed to one other class, averages over neighbours favour the wrong class, and the
+    right one comes second. Held-out labels show whether this is the case.
 
     >>> runner_up((np.array([[0.6, 0.3, 0.1]]),))[0].round(2).tolist()
     [[0.0, 0.75, 0.25]]

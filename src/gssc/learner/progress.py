@@ -1,4 +1,4 @@
-"""How many records of the default learner are still to come, for progress bars."""
+"""Estimates of the number of records that the default learner has still to write, for progress bars."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gssc.learner.learner import PASSES_PER_STEP, LearnerTraining
 from gssc.learner.student import batches_and_passes
 from gssc.models.student import StudentSettings
 
-USUAL_TEACHERS = 12  # records of the phase of teachers, which depend on the data
+USUAL_TEACHERS = 12  # usual number of records of the first phase; the actual number depends on the data
 
 
 def kind_of(phase: str) -> str:
@@ -23,8 +23,8 @@ def kind_of(phase: str) -> str:
 def records_ahead(training: LearnerTraining) -> dict[str, int]:
     """Return the number of records still to come, by kind of work.
 
-    Exact for the round of students that is under way; later rounds are taken to have one student each. Before the
-    teachers have been asked, their number is the usual one, and pairs are counted unless the settings exclude them.
+    The number is exact for the current round of students; later rounds are assumed to have one student each. Until the
+    teachers have been fitted, their usual number is assumed, and pairs are counted unless the settings exclude them.
     """
     effort, students = training.rounds.effort, training.students
     records = {kind: student_records(training, students.variant(kind, effort)) for kind in students.settings}
@@ -42,13 +42,13 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
 
 
 def student_records(training: LearnerTraining, settings: StudentSettings) -> int:
-    """Return the number of records that one student makes."""
+    """Return the number of records per student with these settings."""
     _, passes = batches_and_passes(settings, len(training.students.taught))
     return -(-passes // PASSES_PER_STEP)
 
 
 def may_train_on_pairs(training: LearnerTraining) -> bool:
-    """Whether the training may still come to its pairs."""
+    """Return whether training on pairs is under way or may still follow."""
     if training.phase == "pairs":
         return True
     possible = training.seen.num_edges > 0 and not training.jury.cross_validates

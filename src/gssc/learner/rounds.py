@@ -1,4 +1,9 @@
-"""Rounds of students: who teaches each, and which kinds of students it has."""
+"""Rounds of students: the soft labels of each round, and the kinds of students that learn them.
+
+In a round, students are trained on the mean of the best opinions in the pool, and their own opinions join the pool. An
+opinion is the class probabilities of every node. The close student has no regularisation and follows its teacher as
+closely as it can.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +16,36 @@ from gssc.learner.pool import Pool
 from gssc.learner.student import CLOSE
 
 PARTNERS = 3  # best opinions that a new one is combined with
-MORE_STEPS = 4  # times as many for students of the round after one whose students were behind their teacher
-WORTH_A_NOTE = 0.05  # difference of scores between teacher and student from which the user is told
-TOO_FAR = 0.1  # share of rows by which a student may agree less with its teacher than the close one does
-LEAST_GAIN = 1.0  # log-likelihood of all held-out labels that a new teacher must gain to be worth another round
+MORE_STEPS = 4  # factor on the steps of the next round if the best student is behind its teacher
+WORTH_A_NOTE = 0.05  # difference of scores between teacher and student from which a note is shown
+TOO_FAR = 0.1  # share of rows by which the agreement with the teacher may be below that of the close student
+LEAST_GAIN = 1.0  # in total log-likelihood of the held-out labels by the next teacher, for another round
 
 
 class Rounds:
-    """Plans rounds: the teacher is the mean of the best opinions in the pool, which students join.
+    """Plans the rounds: chooses the teacher and the kinds of students of each, and decides when to stop.
 
-    The first round has every kind of student, later ones the close kind and the one that was best so far. Rounds end
-    early where the next teacher has hardly more to teach. Where rows hardly tell the classes but the graph does, a
-    student has to tell many single rows apart: if the best is behind its teacher, the next is a close one that takes
-    more steps.
+    The first round has every kind of student, later ones the close kind and the kind that was best so far. Rounds end
+    early if the next teacher is hardly better than the last. If the classes depend on the graph more than on the rows,
+    a student has to memorise many single rows: if the best student is behind its teacher, the next one is a close
+    student that takes more steps.
 
     Args:
-        pool: opinions; its jury has the held-out labels.
-        most: number of rounds at most.
+        pool: the opinions; its jury has the held-out labels.
+        most: maximum number of rounds.
         best: number of opinions whose mean is the teacher.
-        kinds: kinds of students, for the first round.
-        seen_rows: whether students will be used on the rows that they learn from, which they may learn one by one.
-        most_effort: how many times the usual number of gradient steps students may take.
+        kinds: kinds of students in the first round.
+        seen_rows: whether students will be used on the rows that they are trained on, which they may memorise.
+        most_effort: maximum of ``effort``.
 
     Attributes:
-        number: of the round, from 0.
-        position: of the next student among the kinds of the round.
-        effort: how many times the usual number of gradient steps students take.
+        number: number of the round, from 0.
+        position: index of the next student in the kinds of the round.
+        effort: factor on the usual number of gradient steps per student.
         teacher: soft labels of the round, [N, C], once chosen.
-        partners: names of opinions that those of the students are combined with.
-        best_kind, best_score: of the student that is kept so far.
-        agreement: share of rows that the close student predicts as its teacher does.
+        partners: names of the opinions that those of the students are combined with.
+        best_kind, best_score: kind and score of the student kept so far.
+        agreement: share of rows for which the close student predicts the same class as its teacher.
     """
 
     def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], seen_rows: bool, most_effort: int):
@@ -53,7 +58,7 @@ class Rounds:
 
     @property
     def memorizes(self) -> bool:
-        """Whether held-out labels tell how well students have learned rows one by one."""
+        """Whether students may memorise rows, and validation labels show how well they do."""
         return self.seen_rows and not self.jury.cross_validates
 
     @property
@@ -62,17 +67,18 @@ class Rounds:
         return self.number >= self.most
 
     def choose_teacher(self) -> np.ndarray:
-        """Return the teacher of this round, chosen when it is first asked for."""
+        """Return the soft labels of this round, [N, C]; they are computed on the first call."""
         if self.teacher is None:
             self.teacher = self.pool.teacher(self.best)[-1]
             self.partners = self.pool.best(PARTNERS)
         return self.teacher
 
     def cannot_follow(self, kind: str, opinion: np.ndarray) -> bool:
-        """Return whether a student disagrees with its teacher on many more of the rows it is for than the close one.
+        """Return whether a student agrees with its teacher on far fewer rows than the close student does.
 
-        Where held-out labels are few, students are ranked by their fidelity on held-out rows, which stand in for new
-        ones. On a graph whose rows hardly tell the classes the best of these may have learned hardly anything.
+        This matters with few labels only: then students are ranked by fidelity to the teacher on held-out rows. If the
+        classes hardly depend on the rows, the best student by that measure may have learned hardly anything, although
+        it will be used on the rows that it was trained on.
         """
         agreement = float((opinion.argmax(axis=1) == self.choose_teacher().argmax(axis=1)).mean())
         if kind == CLOSE:
@@ -80,23 +86,23 @@ class Rounds:
         return self.seen_rows and self.jury.cross_validates and self.agreement - agreement > TOO_FAR
 
     def student_ended(self, opinion: np.ndarray, kept: bool) -> None:
-        """Go on to the next student, to the next round, or to the end.
+        """Advance to the next student, the next round, or the end.
 
         Args:
-            opinion: of the student.
-            kept: whether it is the one that is kept from now on.
+            opinion: opinion of the student that has finished.
+            kept: whether that student is now the kept one.
         """
         kind, self.position = self.kinds[self.position], self.position + 1
         score = 0.0 if self.jury.cross_validates else self.jury.score((opinion,))
         if kept:
             self.best_kind, self.best_score = kind, score
-        # Kinds after the close one are regularised: if rows have to be learned one by one, none of them can follow.
+        # Kinds after the close one are regularised: if rows have to be memorised, none of them can do it either.
         hopeless = self._is_behind(score, None if kind == CLOSE else self.best_score)
         if hopeless or self.position == len(self.kinds):
             self._plan_next()
 
     def note(self) -> str | None:
-        """Return a note if the kept student is far behind its teacher, because rows alone tell too little."""
+        """Return a note if the kept student is much less accurate than its teacher: rows alone do not suffice."""
         if not self.memorizes:
             return None
         score = self.jury.score((self.choose_teacher(),))
@@ -118,7 +124,7 @@ class Rounds:
         gain = len(self.jury.truth) * (last - self.jury.loss((self.choose_teacher(),)))
         if behind and self.effort < self.most_effort:
             self.kinds, self.effort = [CLOSE], min(self.effort * MORE_STEPS, self.most_effort)
-        elif gain < LEAST_GAIN or self.effort > 1:  # rows learned one by one gain nothing from another round
+        elif gain < LEAST_GAIN or self.effort > 1:  # students that memorise rows gain nothing from another round
             self.number = self.most
         else:
             self.kinds = list(dict.fromkeys([CLOSE, self.best_kind]))
@@ -127,8 +133,8 @@ class Rounds:
         """Return whether a student's score on seen rows is below another's by more than a standard error.
 
         Args:
-            score: of the student.
-            other: score to compare with; the teacher's if left out.
+            score: score of the student.
+            other: score to compare with; that of the teacher if left out.
         """
         if not self.memorizes:
             return False

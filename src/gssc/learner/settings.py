@@ -13,7 +13,7 @@ from gssc.sparsify.settings import EvidenceSettings
 if TYPE_CHECKING:
     from typing import Self
 
-STEPS_PER_EPOCH = 10  # of a student in a run that is cut to a number of epochs
+STEPS_PER_EPOCH = 10  # steps of a student per epoch, in a run that is limited to a number of epochs
 
 
 @dataclass
@@ -88,11 +88,11 @@ class Config(RunConfig):
 
     @property
     def total_epochs(self) -> int:
-        """About as many records as a run has, for progress bars."""
+        """Approximate number of records of a run, for progress bars."""
         return self.teachers.pair_epochs + self.teachers.rounds * 60
 
     def shortened(self, epochs: int) -> Self:
-        """The same with at most this many epochs of pairs, one round and short students; 0 leaves it as it is."""
+        """Return settings with at most this many epochs of pairs, one round and short students; unchanged for 0."""
         if not epochs:
             return self
         teachers = replace(self.teachers, pair_epochs=min(self.teachers.pair_epochs, epochs), rounds=1, trees=False)
@@ -100,7 +100,7 @@ class Config(RunConfig):
         return replace(self, teachers=teachers, model=replace(self.model, steps=steps))
 
     def for_pairs(self, normalize: str) -> ContrastConfig:
-        """Settings of the training on pairs."""
+        """Return the settings of pair training, with rows scaled by ``normalize``."""
         config = ContrastConfig(sparsifier=self.sparsifier)
         config.train.seed, config.train.threads = self.train.seed, self.train.threads
         config.train.normalize = normalize  # type: ignore[assignment]  # one of its choices

@@ -1,4 +1,4 @@
-"""Where the first layer of a student starts: at the splits of trees that were grown on its teacher's opinion."""
+"""Initial weights of a student's first layer: splits of trees fitted to its teacher's soft labels."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ from gssc.models.student import Student
 
 TREES = 20
 DEPTH = 5
-OUTPUTS = 8  # that trees predict: classes, or as many main directions of the opinion if there are more classes
-MOST_ROWS = 2000  # that trees are grown on
-STEEPNESS = 2.0  # of a unit, per standard deviation of its column
+OUTPUTS = 8  # outputs of the trees: the classes or, if there are more, as many principal components of the soft labels
+MOST_ROWS = 2000  # for fitting the trees
+STEEPNESS = 2.0  # slope of a unit, per standard deviation of its column
 
 
 def start_at_splits(model: Student, rows: Any, soft: np.ndarray, share: float, seed: int) -> None:
-    r"""Let a share of the units of the first layer each look at one column, on both sides of a threshold.
+    r"""Initialise a share of the units of the first layer at splits of trees, each with one column and one threshold.
 
     .. math:: h_k = s_k (x_{j_k} - t_k)
 
-    A unit whose weights are drawn at random mixes all columns, so that a student needs many rows to learn that only a
-    few columns matter, or that classes change at a threshold. Trees need few rows for that. The layer is trained as
-    usual afterwards.
+    A unit with random weights mixes all columns, so a student needs many rows to learn that only a few columns matter,
+    or that classes change at a threshold. Trees need few rows for that. The layer is trained as usual afterwards.
 
     Args:
         model: a student with at least one hidden layer, not yet trained.
-        rows: scaled rows it will learn from, dense or CSR, [n, d].
+        rows: scaled rows that it will be trained on, dense or CSR, [n, d].
         soft: its teacher's probabilities for them, [n, C].
-        share: of the units of the first layer.
-        seed: of the trees and the choice of splits.
+        share: share of the units of the first layer that start at splits.
+        seed: seed of the trees and of the choice of splits.
     """
     count = int(share * model.settings.hidden)
-    if not np.ptp(soft, axis=0).any():  # the teacher's opinion is the same of every row, as with one class
+    if not np.ptp(soft, axis=0).any():  # the soft label is the same for every row, as with one class
         return
     rng = np.random.default_rng([seed, 11])
     some = rng.permutation(rows.shape[0])[:MOST_ROWS]
@@ -54,7 +53,7 @@ def start_at_splits(model: Student, rows: Any, soft: np.ndarray, share: float, s
 
 
 def tree_splits(rows: np.ndarray, soft: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Column, threshold and square root of the gain of every split of a small forest that predicts soft labels."""
+    """Return column, threshold and square root of the gain of every split of a small forest fitted to soft labels."""
     forest = require("sklearn.ensemble", extra="data").RandomForestRegressor(
         TREES, max_depth=DEPTH, max_features=1 / 3, random_state=seed
     )

@@ -1,4 +1,4 @@
-"""Averaging over a graph: personalised PageRank on feature rows and on opinions."""
+"""Averaging over a graph by personalised PageRank, of feature rows or of class probabilities."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 import scipy.sparse as sp
 
 RESTART = 0.1
-NEARLY_ALL = 0.98  # mean keep probability above which trusted edges and all edges are the same thing
+NEARLY_ALL = 0.98  # mean keep probability from which all edges count as trusted, and equal weights are not tried
 
 
 def walk_matrix(edges: np.ndarray, weights: np.ndarray, num_nodes: int, loops: bool = True) -> sp.csr_matrix:
-    r"""Return :math:`D^{-1/2} (A + I) D^{-1/2}` with weighted edges.
+    r"""Return the normalised adjacency :math:`D^{-1/2} (A + I) D^{-1/2}` with weighted edges, [N, N].
 
     Args:
         edges: undirected edges, each once, [2, E].
-        weights: of each edge, [E].
-        num_nodes: N.
+        weights: weight of each edge, [E].
+        num_nodes: number of nodes N.
         loops: whether each node counts as its own neighbour.
     """
     first, second = edges
@@ -30,7 +30,7 @@ def walk_matrix(edges: np.ndarray, weights: np.ndarray, num_nodes: int, loops: b
 
 
 def spread(rows: np.ndarray, walk: sp.csr_matrix, steps: int = 10, restart: float = RESTART) -> np.ndarray:
-    r"""Rows averaged over the graph, near nodes counting most: :math:`Z \leftarrow (1 - r) W Z + r X`, [N, d]."""
+    r"""Return rows averaged over the graph, near nodes most: repeats :math:`Z \leftarrow (1 - r) W Z + r X`, [N, d]."""
     found = rows
     for _ in range(steps):
         found = (1 - restart) * (walk @ found) + restart * rows

@@ -1,16 +1,18 @@
-"""The default learner on a graph that stays on disk: a linear teacher on rows and sketches teaches pairs, then rows.
+"""The default learner on a graph that stays on disk: an MLP learns from a linear teacher, on pairs and then on rows.
 
-1. Sketches of every node and trust in edges (:mod:`gssc.trust.streamed`).
-2. A teacher: logistic regressions on the labelled nodes' rows, alone and beside their sketches. Held-out labels choose.
+1. Sketches: each node gets a few principal components of its feature row and their averages over its neighbours, and
+   edges get keep probabilities (:mod:`gssc.trust.streamed`).
+2. Teacher: logistic regressions are fitted to labelled nodes, on rows, on sketches and on both. The one that is best on
+   held-out labels is the teacher; its class probabilities are called its opinion.
 3. Pairs: Algorithm 1 in a stream (:mod:`gssc.train.stream`). Both ends of every pair are trained towards the teacher's
-   opinion as well as towards known labels, so that a few labels in a large graph are enough.
-4. Rows: the same MLP learns the teacher's opinion of single rows, as a student does in memory; this reads no edges. The
-   MLP sees feature rows alone and is what is deployed.
+   probabilities as well as towards known labels, so that a few labels in a large graph are enough.
+4. Rows: the same MLP learns the teacher's probabilities for single rows, as a student does in memory, without reading
+   edges. The input of the MLP is a feature row alone, and the MLP is what is deployed.
 
 Ends of pairs are mixed at the outputs (``model.mix_at``) by one vector, with one norm for both heads, as in the text of
-the paper: a row then passes the network once per batch, and a pair costs a few numbers per class.
+the paper: a row then passes through the network once per batch, and a pair takes a few operations per class.
 
-The cost follows from the settings, whatever the size of the graph: ``teachers.pair_epochs`` epochs of
+The number of training steps does not depend on the size of the graph: ``teachers.pair_epochs`` epochs of
 ``teachers.pair_batches`` batches of 8,192 pairs, then 9 times as many epochs of as many batches of 1,024 rows.
 """
 
@@ -39,28 +41,28 @@ from gssc.train.stream import NO_EDGES, StreamedStep, StreamedTraining
 from gssc.trust.sketch import unit_rows
 from gssc.trust.streamed import NodeSketches
 
-MOST_LABELS = 10_000  # that a teacher is fitted to, and as many that judge it
-MOST_NUMBERS = 1 << 22  # of the feature rows of these, so that wide rows do not take much memory
-ROW_EPOCHS = 9  # of rows, for each of teachers.pair_epochs
-PAIRS, PAIR_NUMBERS = 8192, 1 << 21  # of a batch; fewer pairs if these would have more than so many features
-ROWS = 1024  # of a batch of rows
-DROPOUT = 0.1  # a student has to follow its teacher closely
+MOST_LABELS = 10_000  # for fitting a teacher, and as many validation labels for ranking it
+MOST_NUMBERS = 1 << 22  # values in the feature rows of these nodes, which limits memory for wide rows
+ROW_EPOCHS = 9  # epochs of rows per epoch of pairs
+PAIRS, PAIR_NUMBERS = 8192, 1 << 21  # per batch: pairs, and feature values, which limit the pairs if rows are wide
+ROWS = 1024  # per batch of rows
+DROPOUT = 0.1  # low, because a student has to follow its teacher closely
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
-# Sketches and feature rows [n, d] of nodes to the inputs of a teacher, in parts of [n, k] columns.
+# Maps the sketches and feature rows [n, d] of nodes to the inputs of a teacher, a list of blocks of columns [n, k].
 Inputs = Callable[[NodeSketches, np.ndarray], list[np.ndarray]]
 
 
 @dataclass
 class LinearTeacher:
-    """A logistic regression on inputs that any node has.
+    """A logistic regression on feature rows, sketches or both.
 
     Args:
         name: kind of inputs and penalty.
-        inputs: gives the inputs of nodes, from their sketches and scaled feature rows.
+        inputs: function that returns the inputs of nodes from their sketches and scaled feature rows.
         weight: [k, C].
         bias: [C].
-        temperature: what logits are divided by.
+        temperature: divisor of the logits, for calibration.
     """
 
     name: str
@@ -70,26 +72,26 @@ class LinearTeacher:
     temperature: float = 1.0
 
     def logits(self, parts: list[np.ndarray]) -> np.ndarray:
-        """Logits of inputs, [n, C]."""
+        """Return the logits for inputs given as blocks of columns, [n, C]."""
         stops = np.cumsum([part.shape[1] for part in parts])[:-1]
         products = [part @ weight for part, weight in zip(parts, np.split(self.weight, stops), strict=True)]
         return (sum(products) + self.bias) / self.temperature
 
     def __call__(self, sketches: NodeSketches, rows: np.ndarray) -> np.ndarray:
-        """Class probabilities of nodes with these sketches and scaled feature rows, [n, C]."""
+        """Return class probabilities of nodes with these sketches and scaled feature rows, [n, C]."""
         logits = torch.from_numpy(self.logits(self.inputs(sketches, rows)))
         return logits.T.contiguous().softmax(0).T.float().numpy()  # fast for few classes
 
 
 class StreamedLearner(StreamedTraining):
-    """The default learner in a stream; for graphs that do not fit into ``train.memory``.
+    """Trains the default learner in a stream, for graphs that do not fit into ``train.memory``.
 
     Args:
         graph: the problem, on disk, with one class per node.
         config: all settings.
 
     Attributes:
-        choices: what was decided, and why.
+        choices: decisions made during training, with the reason for each.
     """
 
     config: Config
@@ -113,7 +115,7 @@ class StreamedLearner(StreamedTraining):
         super().__init__(graph, config, settings, best)
 
     def prepare(self) -> None:
-        """Sketches, trust and the teacher, if they were not made yet."""
+        """Compute the sketches, the trust in edges and the teacher, unless they exist."""
         if self.sketches is not None:
             return
         super().prepare()
@@ -124,18 +126,18 @@ class StreamedLearner(StreamedTraining):
             self.teacher = self.best_teacher()
 
     def balanced_classes(self) -> np.ndarray | None:
-        """Weights under which every class counts alike, [C], if the settings ask for them."""
+        """Return balanced class weights, [C], or None if ``train.class_weight`` is not ``balanced``."""
         if self.config.train.class_weight != "balanced":
             return None
         return balanced_weights(self.graph.labels[self.graph.train], self.graph.num_classes)
 
     def epochs_ahead(self) -> dict[str, int]:
-        """Return the number of epochs of pairs and of rows still to come, for progress."""
+        """Return the number of remaining epochs of pairs and of rows, for progress bars."""
         pairs = max(0, self.pair_epochs - self.epoch)
         return {"pairs": pairs, "rows": self.settings.train.epochs - self.epoch - pairs}
 
     def train_epoch(self) -> StreamedStep:
-        """An epoch of pairs or, after those, of rows, whose learning rate falls to a hundredth."""
+        """Train one epoch, of pairs at first and then of rows, over which the learning rate falls to a hundredth."""
         if self.epoch < self.pair_epochs:
             return super().train_epoch()
         self.scale_learning_rate(falling((self.epoch - self.pair_epochs) / (ROW_EPOCHS * self.pair_epochs)))
@@ -143,7 +145,7 @@ class StreamedLearner(StreamedTraining):
         return StreamedStep("rows", self.predict_judged(), NO_EDGES, {"classification_loss": loss})
 
     def taught_rows(self) -> Iterator[tuple[Rows, Tensor]]:
-        """Rows drawn at random, in the order of the file, and the teacher's opinion of them, one epoch's batches."""
+        """Yield the batches of an epoch of rows: random rows, in file order, and the teacher's probabilities."""
         assert self.teacher is not None
         assert self.sketches is not None
         for number in range(self.settings.train.max_batches):
@@ -157,7 +159,7 @@ class StreamedLearner(StreamedTraining):
                 yield rows, torch.from_numpy(self.teacher(self.sketches.of_nodes(nodes), rows.cpu().numpy()))
 
     def best_teacher(self) -> LinearTeacher:
-        """The regression that held-out labels favour."""
+        """Return the regression that is best on held-out labels, over kinds of inputs and penalties."""
         graph, rng = self.graph, np.random.default_rng([self.settings.train.seed, 15])
         most = min(MOST_LABELS, max(1000, MOST_NUMBERS // graph.num_features))
         train, val = (
@@ -191,7 +193,7 @@ class StreamedLearner(StreamedTraining):
         return teacher
 
 
-KINDS_OF_INPUTS: dict[str, Inputs] = {  # what teachers may look at, by name
+KINDS_OF_INPUTS: dict[str, Inputs] = {  # inputs of teachers by name
     "rows": lambda sketches, rows: [unit_rows(rows)],
     "sketches": lambda sketches, rows: sketches.parts(),
     "rows beside sketches": lambda sketches, rows: [unit_rows(rows), *sketches.parts()],
@@ -201,6 +203,6 @@ KINDS_OF_INPUTS: dict[str, Inputs] = {  # what teachers may look at, by name
 def fitted(
     inputs: np.ndarray, labels: np.ndarray, classes: int, penalty: float, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [k, C] and bias [C] of a logistic regression; classes without a label get a very low bias."""
+    """Return weights [k, C] and bias [C] of a logistic regression; classes without a label get a very low bias."""
     found, bias = logistic_map(inputs, labels, classes, penalty, weight)
     return found, np.maximum(bias, UNSEEN_CLASS)

@@ -23,24 +23,24 @@ from gssc.train.checkpoint import rng_state
 from gssc.train.optimize import descend, falling
 from gssc.train.training import Diverged
 
-SMALL = 2000  # rows that need fewer steps
-NARROW = 128  # columns that a student sees whole; of wider rows it may drop half
-BATCH = 256, 1024  # fewest and most rows per step; wide rows, which have many weights to update in each, take the most
-BATCHES = 64  # in a pass over narrow rows, if the size of a batch allows it
-CLOSE = "close"  # kind of student that follows its teacher's opinion of every row as closely as it can
-SHOWN = {CLOSE: "unregularised"}  # what people read; checkpoints hold the kind
-LEAST_PASSES = 10  # over the rows, however many steps they take
+SMALL = 2000  # rows; with fewer, students take fewer steps
+NARROW = 128  # columns; on wider rows a student may drop half of its inputs
+BATCH = 256, 1024  # minimum and maximum rows per step; wide rows, whose updates cost more, use the maximum
+BATCHES = 64  # per pass over narrow rows, within the limits of the batch size
+CLOSE = "close"  # kind of student without regularisation, which follows its teacher as closely as it can
+SHOWN = {CLOSE: "unregularised"}  # names in output, by kind; checkpoints store the kind
+LEAST_PASSES = 10  # minimum number of passes over the rows, however many steps they take
 
 
 class StudentTraining:
     """Trains a student towards soft labels, one pass over the rows at a time; can be interrupted and resumed.
 
     Args:
-        rows: scaled rows of all nodes it may see, dense or CSR, [N, d].
+        rows: scaled rows of all nodes, dense or CSR, [N, d].
         soft: soft labels, [N, C].
-        nodes: rows it is trained on.
-        settings: of the student.
-        seed: of weights, order and dropout.
+        nodes: rows that it is trained on.
+        settings: settings of the student.
+        seed: seed of weights, order of rows and dropout.
     """
 
     def __init__(self, rows: Any, soft: np.ndarray, nodes: np.ndarray, settings: StudentSettings, seed: int):
@@ -62,7 +62,7 @@ class StudentTraining:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no pass is left."""
+        """Whether all passes are done."""
         return self.done >= self.passes
 
     def run(self) -> Iterator[float]:
@@ -112,7 +112,7 @@ class StudentTraining:
 
 
 def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
-    """Return the number of batches in a pass over rows, and the number of passes.
+    """Return the number of batches per pass over rows, and the number of passes.
 
     >>> batches_and_passes(StudentSettings(steps=300, batch=1024), 10_000)
     (10, 30)
@@ -124,13 +124,13 @@ def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
 def student_variants(
     model: GsscSettings, num_nodes: int, num_features: int, unseen: bool = False
 ) -> dict[str, StudentSettings]:
-    """Return the settings of students to choose from, by kind, the close one first; the data fill in what is left open.
+    """Return the settings of each kind of student, the close one first; defaults depend on the size of the data.
 
     Args:
         model: settings of the run.
         num_nodes: number of rows.
         num_features: number of columns.
-        unseen: whether students are judged on rows that they did not learn from; a linear one is often best on them.
+        unseen: whether students are judged on held-out rows; this adds a linear student, which is often best on them.
     """
     wide, small = num_features > NARROW, num_nodes < SMALL
     usual = 200 if small else 300 if wide else 1200
@@ -151,7 +151,7 @@ def student_variants(
 
 
 def labels_only_mlp(classes: int, seed: int) -> Fit:
-    """Return the fit of a student to training labels; it drops half of its units and, if inputs are wide, of these."""
+    """Return the fit function of an MLP trained on labels, with dropout of units and, on wide rows, of inputs."""
 
     def fit(inputs: Any, train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
         soft = np.zeros((inputs.shape[0], classes), dtype=np.float32)
@@ -166,6 +166,9 @@ def labels_only_mlp(classes: int, seed: int) -> Fit:
 
 
 def unused_columns(rows: Any) -> np.ndarray:
-    """Columns that are zero in every row: a weight that cannot be learned would add noise to rows that have a value."""
+    """Return the columns that are zero in every row.
+
+    Their weights get no gradient, so random initial values would add noise to later rows that have a value there.
+    """
     filled = rows.getnnz(axis=0) if sp.issparse(rows) else rows.any(axis=0)
     return np.flatnonzero(~filled.astype(bool))

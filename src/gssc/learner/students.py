@@ -1,4 +1,8 @@
-"""The students of a run: their settings, the rows that each learns from, and how it is judged."""
+"""The students of a run: their settings, the rows that they are trained on, and how they are ranked.
+
+A student is an MLP that learns a teacher's soft labels; its opinion is its class probabilities of every node. The jury
+is the held-out labels, see :mod:`gssc.learner.jury`.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +18,26 @@ from gssc.learner.student import StudentTraining, batches_and_passes, student_va
 from gssc.models.settings import GsscSettings
 from gssc.models.student import StudentSettings, all_logits
 
-VISITS_PER_EDGE = 8  # that a student may pay to rows: about the work of 200 epochs of a GCN
-VISITS = 4_000_000  # that a student may pay to rows on any graph: less than a minute
-HELD_OUT = 0.1, 2000  # share and greatest number of rows that judge students by fidelity where labels are few
+VISITS_PER_EDGE = 8  # limit on rows in all batches of a student, per edge; about the cost of 200 epochs of a GCN
+VISITS = 4_000_000  # limit on rows in all batches of a student on small graphs; takes less than a minute
+HELD_OUT = 0.1, 2000  # share and maximum number of rows held out to rank students by fidelity if labels are few
 
-Merit = tuple[float, float]  # two figures, greater is better
+Merit = tuple[float, float]  # ranking key: two figures, greater is better
 
 
 class Students:
-    """Makes and judges the students of a run.
+    """Creates and ranks the students of a run.
 
     Args:
-        graph: what training may see.
+        graph: the part of the graph that training may use.
         jury: the held-out labels.
-        model: settings of students, as set.
-        seed: of weights, order, dropout and held-out rows.
-        unseen: whether students will be used on rows that training does not see.
+        model: settings of the model.
+        seed: seed of weights, order of rows, dropout and held-out rows.
+        unseen: whether students will be used on rows that are not in training.
 
     Attributes:
-        held_out: rows that a student does not learn from before it is judged; they stand in for unseen rows.
-        taught: the other rows.
+        held_out: rows that a student is not trained on before it is ranked, in place of unseen rows.
+        taught: all other rows.
     """
 
     def __init__(self, graph: Graph, jury: Jury, model: GsscSettings, seed: int, unseen: bool):
@@ -51,13 +55,13 @@ class Students:
 
     @property
     def most_effort(self) -> int:
-        """How many times the usual steps students may take; the limit grows with the graph, as a GCN's work."""
+        """Maximum factor on the usual number of steps; like the cost of a GCN, the limit grows with the edges."""
         _, passes = batches_and_passes(next(iter(self.settings.values())), self.graph.num_nodes)
         visits = max(VISITS, VISITS_PER_EDGE * self.graph.num_edges)
         return max(1, visits // (passes * max(1, self.graph.num_nodes)))
 
     def variant(self, kind: str, effort: int) -> StudentSettings:
-        """Return the settings of a kind of student that takes this many times the usual steps."""
+        """Return the settings of a kind of student with ``effort`` times the usual number of steps."""
         return replace(self.settings[kind], effort=effort)
 
     def make(
@@ -66,19 +70,19 @@ class Students:
         """Return the training of a student.
 
         Args:
-            settings: of the student.
+            settings: settings of the student.
             rows: scaled rows, dense or CSR, [N, d].
             teacher: soft labels, [N, C].
-            number: of the round.
-            everything: whether it learns from held-out rows, too.
+            number: number of the round.
+            everything: whether it is also trained on the held-out rows.
         """
         nodes = np.arange(self.graph.num_nodes) if everything else self.taught
         return StudentTraining(rows, teacher, nodes, settings, self.seed + 1000 * number)
 
     def merit(self, opinion: np.ndarray, teacher: np.ndarray) -> Merit:
-        """Return what students are ranked by: score and loss on held-out labels or, if these are few, fidelity.
+        """Return the ranking key of a student: score and loss on validation labels or, if these are few, fidelity.
 
-        Fidelity is the mean log-likelihood of the teacher's soft labels on rows that the student did not learn from.
+        Fidelity is the negative cross entropy with the teacher's soft labels on the rows held out from the student.
         """
         if not self.jury.cross_validates:
             return self.jury.merit(self.jury.tempered((opinion,)))
@@ -86,10 +90,10 @@ class Students:
         return float((teacher[nodes] * np.log(opinion[nodes] + TINY)).sum(axis=1).mean()), 0.0
 
     def merit_error(self, merit: Merit) -> float:
-        """Return how far the first figures of two students may differ by chance; 0 if the first is not the score."""
+        """Return the standard error of the first figure of a merit; 0 if that figure is not the score."""
         return self.jury.standard_error(merit[0]) if len(self.jury.truth) >= MANY else 0.0
 
 
 def opinion_of(student: StudentTraining) -> np.ndarray:
-    """Class probabilities of all rows that a student may see, float32 [N, C]."""
+    """Return a student's class probabilities of all rows, float32 [N, C]."""
     return np.asarray(torch.from_numpy(all_logits(student.model, student.rows)).softmax(1).numpy())

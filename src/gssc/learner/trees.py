@@ -1,4 +1,4 @@
-"""Teachers for graphs whose edges join unlike nodes, and for tables: forests and boosted trees, kernels."""
+"""Non-linear teachers, for heterophilous graphs and tables: forests, boosted trees, kernel regressions, an MLP."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ DIRECTIONS = 64  # singular vectors of the adjacency and of the features
 TREES = 200
 LABELS_FOR_ALL_TREES = 2000  # with more training labels there are fewer trees
 FEWEST_TREES = 10
-TREE_WORK = 2_500_000  # trees times labels times classes, beyond which there are fewer trees
+TREE_WORK = 2_500_000  # maximum of trees times labels times classes; sets the number of trees
 LABELS_FOR_BOOSTING = 100
-BOOSTING_WORK = 1_000_000  # rows times classes, beyond which no trees are boosted
+BOOSTING_WORK = 1_000_000  # rows times classes above which boosted trees are left out
 KERNEL_POINTS = 300
-KERNEL_LABELS = 5000  # that kernel regressions and scikit-learn's MLP are fitted to
-NARROW = 256  # columns of dense features that are taken as they are
+KERNEL_LABELS = 5000  # maximum for kernel regressions and scikit-learn's MLP; a sample if there are more
+NARROW = 256  # columns; wider features are reduced to singular vectors
 
 
 def row_columns(features: Any, short: ShortRows) -> np.ndarray:
-    """Feature rows as columns a tree can split on: as they are if narrow, else along their main directions, [N, k]."""
+    """Return feature rows for trees: as they are if narrow, else projected to leading singular vectors, [N, k]."""
     if features.shape[1] <= NARROW:
         return features.toarray() if sp.issparse(features) else np.asarray(features, dtype=np.float32)
     return np.asarray(short.features @ short.directions[:, :DIRECTIONS], dtype=np.float32)
 
 
 def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarray:
-    """What a tree can know of a node's place in the graph beside its own columns, [N, k].
+    """Return columns for trees that describe each node's row and its position in the graph, [N, k].
 
-    Singular vectors of the normalised adjacency, the rows, their mean over neighbours, log degree, and the number of
-    features that are not zero.
+    These are singular vectors of the normalised adjacency, the rows, their mean over neighbours, log degree, and the
+    number of features that are not zero.
     """
     degree = np.bincount(graph.edges.ravel(), minlength=graph.num_nodes).astype(np.float32)
     ones = np.ones(graph.num_edges, dtype=np.float32)
@@ -50,15 +50,15 @@ def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarr
 
 
 def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 1) -> dict[str, Fit]:
-    """Forests, and boosted trees where there are labels enough and not too many rows and classes, by name.
+    """Return the fit functions of forests and, with enough labels and not too many rows and classes, boosted trees.
 
     Args:
         classes: number of classes.
         labels: number of training labels.
-        rows: number of rows that predictions are made for.
-        seed: of the trees.
-        views: how often each forest is grown; with several, as where labels are few, each has half of the trees, with
-            leaves of one label.
+        rows: number of rows to predict.
+        seed: seed of the trees.
+        views: number of fits per forest. With several (cross-validation, few labels) each has half as many trees, with
+            at least one label per leaf instead of two.
     """
     ensemble = require("sklearn.ensemble", extra="data")
     trees = TREES if labels <= LABELS_FOR_ALL_TREES else max(50, TREES * LABELS_FOR_ALL_TREES // labels)
@@ -80,7 +80,7 @@ def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 
 
 
 def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
-    """Logistic regressions in the space of a Gaussian kernel, and an MLP, for dense columns on one scale."""
+    """Return the fit functions of Gaussian kernel regressions and an MLP, for dense columns on one scale."""
     approximation = require("sklearn.kernel_approximation", extra="data")
 
     def fit_with(penalty: float, scale: float) -> Fit:
@@ -109,7 +109,7 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
 def some_labels(
     train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return training nodes, labels and weights, or a sample if they are too many for kernels."""
+    """Return training nodes, labels and weights, or a random sample of KERNEL_LABELS if there are more."""
     if len(train) <= KERNEL_LABELS:
         return train, labels, weight
     some = np.random.default_rng(seed).choice(len(train), KERNEL_LABELS, replace=False)
@@ -117,12 +117,12 @@ def some_labels(
 
 
 def sklearn_fit(make: Any, classes: int) -> Fit:
-    """Return the fit of a classifier of scikit-learn, of which ``make`` returns a new one."""
+    """Return the fit function of a scikit-learn classifier; ``make`` returns a new, unfitted one."""
 
     def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
         found = np.zeros((len(inputs), classes), dtype=np.float32)
         known = np.unique(labels)
-        if len(known) == 1:  # there is nothing to learn, and not every model of scikit-learn takes it
+        if len(known) == 1:  # some scikit-learn models refuse a single class
             found[:, known] = 1.0
             return found
         model = make()

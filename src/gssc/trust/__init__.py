@@ -1,1 +1,1 @@
-"""Trust in edges and labels: probabilities that they are right, from evidence without the judged edge or label."""
+"""Trust in edges and labels: the probability that each is right, from evidence that leaves out that edge or label."""

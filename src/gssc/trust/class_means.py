@@ -1,4 +1,4 @@
-"""Held-out class probabilities of labelled nodes by nearest class mean, leaving the node out."""
+"""Leave-one-out class probabilities of labelled nodes, by cosine to the class means."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gssc.trust.sketch import ROWS_AT_A_TIME, unit_rows
 RESTART = 0.1
 STEPS = 10
 COLUMNS_AT_A_TIME = 256
-SHARPNESS = np.geomspace(1, 100, 41)
+SHARPNESS = np.geomspace(1, 100, 41)  # inverse temperatures to choose from
 
 
 def spread(rows: np.ndarray, adjacency: sp.csr_matrix) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Trust in edges: keep probabilities from evidence that never includes the edge itself, without labels or training."""
+"""Trust in edges: keep probabilities from features and structure, without labels and without the edge itself."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gssc.trust.pairs import MEASURES, PairEvidence, random_non_edges
 from gssc.trust.sketch import feature_sketch
 
 FOLDS = 5
-MOST_FITTED = 100_000  # edges, and as many non-edges; more would not change the few weights
-FEWEST_FITTED = 20
+MOST_FITTED = 100_000  # maximum number of edges, and of non-edges; more would hardly change the few weights
+FEWEST_FITTED = 20  # edges and random pairs; with fewer, every edge is kept
 LEAST = 1e-3  # lowest keep probability, so that no edge is excluded completely
 QUANTILES = (0.1, 0.2, 0.3, 0.5)
 
@@ -46,7 +46,7 @@ def edge_trust(graph: Graph, seed: int = 0) -> EdgeTrust:
 
     Args:
         graph: features and edges; labels are not used.
-        seed: of the random pairs and of the folds of the regression.
+        seed: seed of the random pairs and of the folds of the regression.
     """
     rng = np.random.default_rng(seed)
     others = random_non_edges(graph, min(graph.num_edges, MOST_FITTED), rng) if graph.num_edges else graph.edges
@@ -74,12 +74,12 @@ def weighed(trust: EdgeTrust, weight: np.ndarray | None) -> EdgeTrust:
 
 
 def as_inputs(measured: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the measures used by the score as columns, [P, measures]."""
+    """Return the measures that the regression uses as columns, [P, measures]."""
     return np.stack([measured[name] for name in MEASURES], axis=1).astype(np.float64)
 
 
 def held_out_log_odds(edges: np.ndarray, others: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return log odds of being an edge, not a random pair, by regressions fitted without the pair: [E] and [P].
+    """Return cross-validated log odds of being an edge rather than a random pair, for edges [E] and pairs [P].
 
     Edges and random pairs have equal total weight, whatever their numbers.
 
@@ -111,10 +111,10 @@ def noise_share(edges: np.ndarray, others: np.ndarray) -> float:
 
     .. math:: \hat\varepsilon = \min_q \frac{P(\text{edge below the } q\text{-quantile of random pairs})}{q}
 
-    The ends of true edges are rarely less alike than those of most random pairs. So the edges below the quantile are
-    random pairs, and they are a share q of all random pairs among the edges. The estimate is at most 1.
+    Hardly any true edge has lower log odds than most random pairs. So the edges below the q-quantile are nearly all
+    random pairs, and make up a share q of the random pairs among the edges. The estimate is at most 1.
 
-    >>> noise_share(np.array([0.5, 9, 9, 9]), np.arange(11.0))  # a quarter of the edges lies below every quantile
+    >>> noise_share(np.array([0.5, 9, 9, 9]), np.arange(11.0))  # a quarter of the edges is below each quantile
     0.5
     """
     return float(min(1.0, *((edges < np.quantile(others, q)).mean() / q for q in QUANTILES)))

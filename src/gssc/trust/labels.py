@@ -12,7 +12,7 @@ from gssc.trust.logistic import fit_logistic, log_odds
 from gssc.trust.regression import regression_scores
 
 FOLDS = 5
-FEWEST_WITNESSES = 50
+FEWEST_WITNESSES = 50  # nodes with trusted labels; with fewer, every label is trusted
 LEAST = 1e-3  # lowest weight, so that no label is excluded completely
 
 
@@ -42,10 +42,11 @@ def label_trust(
     .. math:: p_i = \frac{(1 - \varepsilon) f_1(m_i)}{(1 - \varepsilon) f_1(m_i) + \varepsilon f_0(m_i)}
 
     m is the margin of the label over the best other class in the scores of a ridge regression fitted without the label.
-    Witnesses, nodes whose labels are trusted, give the distribution of such margins for right labels (:math:`f_1`) and
-    for other classes drawn at random (:math:`f_0`). The share of wrong labels, :math:`\varepsilon`, is chosen such that
-    the mean evidence of the labels is the corresponding mixture of the two. With clean labels it is near zero and every
-    label keeps its weight. This is the counterpart of :func:`gssc.trust.edges.edge_trust` for labels.
+    The distributions of margins for right labels (:math:`f_1`) and for random other classes (:math:`f_0`) are estimated
+    on witnesses, nodes whose labels are trusted, such as validation nodes. The share of wrong labels,
+    :math:`\varepsilon`, is chosen such that the mean evidence of the labels is the corresponding mixture of the two.
+    With clean labels it is near zero and every label keeps its weight. This is the counterpart of
+    :func:`gssc.trust.edges.edge_trust` for labels.
 
     With too few witnesses or labels, every label is trusted.
 
@@ -55,7 +56,7 @@ def label_trust(
         witness_rows: rows of the witnesses, [m, d].
         witness_labels: their classes, [m].
         classes: number of classes C.
-        seed: of folds and drawn classes.
+        seed: seed of the folds and of the random classes.
     """
     if len(witness_labels) < FEWEST_WITNESSES or len(labels) < FOLDS or classes < 2:
         return LabelTrust(np.ones(len(labels), np.float32), 0.0)

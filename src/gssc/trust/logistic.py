@@ -1,4 +1,4 @@
-"""Logistic regression with a few inputs, by Newton's method, without hyperparameters."""
+"""Logistic regression with a few inputs and a fixed penalty, by Newton's method."""
 
 from __future__ import annotations
 

@@ -1,29 +1,33 @@
-"""What class probabilities say about edges, beside the evidence in rows and structure."""
+"""Trust in edges updated by opinions, in addition to the evidence in rows and structure.
+
+An opinion is the class probabilities that a model predicts for every node.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.special import expit, logit
 
-ROUNDS = 5  # in which homophily is estimated anew from the trust that it led to
-LEAST = 1e-4  # probability
+ROUNDS = 5  # iterations: homophily is estimated from the trust, and the trust from homophily
+LEAST = 1e-4  # lowest probability
 
 
 def with_opinions(keep: np.ndarray, edges: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    r"""Return keep probabilities after hearing what class the two ends of each edge are likely to have, [E].
+    r"""Return keep probabilities updated by the predicted classes of the two ends of each edge, [E].
 
-    Right edges join nodes of one class at the rate h, the homophily, and random pairs at the rate r that follows from
-    the shares of the classes. If the ends have one class with probability s, the odds of an edge are multiplied by
+    The ends of a right edge have the same class at a rate h, the homophily, and those of a random pair at a rate r that
+    follows from the shares of the classes. If the ends have the same class with probability s, the odds of the edge are
+    multiplied by
 
     .. math:: s \frac{h}{r} + (1 - s) \frac{1 - h}{1 - r}.
 
-    The homophily is that of the edges as far as they are trusted. Where it is that of random pairs, as in many
-    heterophilous graphs, nothing changes.
+    The homophily is the mean of s over the edges, weighted by trust. If h equals r, as in many heterophilous graphs,
+    nothing changes.
 
     Args:
         keep: keep probability of each edge so far, [E].
         edges: undirected edges, [2, E].
-        probabilities: of the classes of each node, formed from its row alone, [N, C].
+        probabilities: class probabilities of each node, predicted from its row alone, [N, C].
     """
     if not len(keep):
         return keep
@@ -38,5 +42,5 @@ def with_opinions(keep: np.ndarray, edges: np.ndarray, probabilities: np.ndarray
 
 
 def agreement(probabilities: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The chance that the two ends of each edge draw the same class from their probabilities, [E]."""
+    """Return the probability that the two ends of each edge have the same class, if drawn independently, [E]."""
     return np.einsum("ij,ij->i", probabilities[edges[0]], probabilities[edges[1]])

@@ -1,7 +1,7 @@
 """Evidence that a pair of nodes is an edge: measures that never use that edge itself.
 
-A model trained on an edge has pulled its two ends together, whether they belong together or not. So each measure that
-uses the graph is computed as if the pair were not an edge: neighbourhoods leave the other end out.
+A model trained on an edge makes its two ends alike, whether the edge is right or not. So each measure that uses the
+graph is computed as if the pair were not an edge: neighbourhoods leave out the other end.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gssc.trust.sketch import unit_rows
 # Measures used by the edge score; agreement and embedding are only reported, see gssc.audit.edges.
 MEASURES = ("features", "neighbourhood_features", "neighbourhood_embedding", "common_neighbours")
 MODEL_MEASURES = ("agreement", "embedding")
-NUMBERS_AT_A_TIME = 1 << 22  # size of the largest array for a block of pairs
-HUB = 32  # times the neighbours of the other end, from which those of a hub are not read for each of its pairs
+NUMBERS_AT_A_TIME = 1 << 22  # values in the largest array for a block of pairs
+HUB = 32  # ratio of degrees in a pair from which the neighbours of the larger end are looked up, not read
 
 
 class PairEvidence:
@@ -35,7 +35,7 @@ class PairEvidence:
     ``common_neighbours``
         logarithm of one plus the Adamic-Adar index, the sum over common neighbours of 1 / log degree
     ``agreement``
-        probability that the two ends draw the same class from the model's probabilities; for tasks, the mean over them
+        probability that two classes drawn from the model's probabilities are the same; for tasks, the mean over them
     ``embedding``
         cosine of the last hidden layer
 
@@ -65,7 +65,7 @@ class PairEvidence:
 
         Args:
             pairs: node numbers, [2, P].
-            are_edges: whether they are edges of the graph, which are then left out of the measures.
+            are_edges: whether the pairs are edges of the graph; if so, each edge is left out of its own measures.
         """
         found = {name: np.empty(pairs.shape[1], dtype=np.float32) for name in (*MEASURES, *MODEL_MEASURES)}
         for block in self._blocks(pairs):
@@ -95,10 +95,10 @@ class PairEvidence:
         first, second = pairs[:, ~with_hub]
         found[~with_hub] = self.weighted[first].multiply(self.adjacency[second]).sum(axis=1).A1
         few, many = np.take_along_axis(pairs, self.degree[pairs].argsort(axis=0), axis=0)[:, with_hub]
-        around = self.weighted[few]  # which of these neighbours the hub has is looked up
+        around = self.weighted[few]  # neighbours of the smaller end; those that the hub does not have are removed
         ends = np.stack([np.repeat(many, np.diff(around.indptr)), around.indices])
         around.data[~_among(edge_numbers(ends, len(self.degree)), self.numbers)] = 0
-        around.eliminate_zeros()  # sums round as those above do
+        around.eliminate_zeros()  # so that sums are rounded as above
         found[with_hub] = around.sum(axis=1).A1
         return found
 
@@ -113,12 +113,12 @@ class PairEvidence:
         """Return the cosine of the neighbourhoods of the two ends, each without the other end."""
         left, right = sums[first], sums[second]
         if are_edges:
-            left -= rows[second]  # indexing has made copies
+            left -= rows[second]  # in place, since indexing has made copies
             right -= rows[first]
         return _cosines(left, right)
 
     def _blocks(self, pairs: np.ndarray) -> Iterator[slice]:
-        """Yield slices of pairs whose arrays stay below a size limit; lengths vary with the numbers of neighbours."""
+        """Yield slices of pairs whose arrays stay below a size limit; slices with many neighbours are shorter."""
         stored = np.diff(self.features.indptr) if sp.issparse(self.features) else None
         widest = max(self.sketch.shape[1], self.embedding.shape[1], self.probabilities.shape[1])
         read = np.where(self._with_hub(pairs), self.degree[pairs].min(axis=0), self.degree[pairs].sum(axis=0))
@@ -148,7 +148,7 @@ def random_non_edges(graph: Graph, count: int, rng: np.random.Generator) -> np.n
     """Return about `count` different node pairs without an edge, drawn uniformly, [2, n]; fewer if there are few."""
     taken = np.sort(edge_numbers(graph.edges, graph.num_nodes))
     found = np.empty(0, dtype=np.int64)
-    for _ in range(20):  # in a graph with few non-edges, as many as 20 draws find
+    for _ in range(20):  # a graph with few non-edges returns those found in 20 draws
         drawn = rng.integers(0, graph.num_nodes, (2, 2 * count))
         numbers = edge_numbers(drawn[:, drawn[0] != drawn[1]], graph.num_nodes)
         found = np.unique(np.concatenate([found, numbers[~_among(numbers, taken)]]))
@@ -159,7 +159,7 @@ def random_non_edges(graph: Graph, count: int, rng: np.random.Generator) -> np.n
 
 
 def _among(numbers: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """Return whether each number is among those taken, which are sorted."""
+    """Return whether each number is in the sorted array ``taken``."""
     at = np.minimum(np.searchsorted(taken, numbers), len(taken) - 1)
     return np.asarray(taken[at] == numbers)
 
@@ -168,7 +168,7 @@ def _cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the cosine of each pair of rows; 0 if one of them is zero."""
     first, second = np.asarray(first, dtype=np.float32), np.asarray(second, dtype=np.float32)
     lengths = np.sqrt(_products(first, first)) * np.sqrt(_products(second, second))
-    if not np.isfinite(lengths).all():  # squares left the range of single precision
+    if not np.isfinite(lengths).all():  # squares overflow in single precision
         return _products(unit_rows(first), unit_rows(second))
     return np.divide(_products(first, second), lengths, out=np.zeros_like(lengths), where=lengths > 0)
 

@@ -1,4 +1,4 @@
-"""Held-out class probabilities of labelled nodes by ridge regression, leaving the node out."""
+"""Leave-one-out class probabilities of labelled nodes, by ridge regression."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def held_out_by_regression(rows: np.ndarray, labels: np.ndarray, classes: int) -
     """
     rows = unit_rows(rows)
     targets = np.eye(classes)[labels] - 1 / classes
-    if len(rows) <= rows.shape[1]:  # the same result from products of rows, which form a smaller matrix
+    if len(rows) <= rows.shape[1]:  # the dual form, whose matrix is smaller, gives the same result
         inverse = _inverse(rows @ rows.T)
         missed = inverse @ targets / np.diag(inverse)[:, None]
     else:
@@ -37,7 +37,7 @@ def held_out_by_regression(rows: np.ndarray, labels: np.ndarray, classes: int) -
 
 
 def regression_scores(rows: np.ndarray, labels: np.ndarray, classes: int, others: np.ndarray) -> np.ndarray:
-    """Return class scores of other rows by the same regression on labelled rows, [m, classes].
+    """Return class scores of other rows by a ridge regression on labelled rows, [m, classes].
 
     Args:
         rows: labelled rows, [n, w].

@@ -11,24 +11,24 @@ from gssc.deploy.forward import row_factors
 from gssc.graph import Features
 
 WIDTH = 512
-LABEL_WIDTH, LABEL_NUMBERS = 2048, 2**26  # wider for comparing labels: most columns, and most values in total
+LABEL_WIDTH, LABEL_NUMBERS = 2048, 2**26  # for comparing labels: maximum columns, and values in total
 ROWS_AT_A_TIME = 8192
 SMALLEST_SURE, LARGEST_SURE = (
     1e-20,
     1e35,
-)  # sums of squares in single precision: no number in them is too small or large
+)  # range in which sums of squares are accurate in single precision
 
 
 def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.ndarray:
     """Return unit feature rows folded to at most `width` columns and centred, float32 [N, width].
 
     Every column is added to one of `width` places with a random sign (the count sketch): inner products of rows are
-    preserved in expectation, at no cost beyond reading the features once. Narrow features are only scaled and centred.
+    preserved in expectation, and the features are read only once. Narrow features are only scaled and centred.
 
     Args:
         features: [N, d], dense, memory-mapped or CSR; read in blocks.
         width: columns of the sketch.
-        seed: of places and signs.
+        seed: seed of places and signs.
     """
     count, columns = features.shape
     fold = None if columns <= width else folding(columns, width, seed)
@@ -42,7 +42,7 @@ def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.
 
 
 def label_width(nodes: int) -> int:
-    """Return the width of the sketch for comparing labels: a quarter of a gigabyte in total, or the default width.
+    """Return the width of the sketch for comparing labels, limited to a quarter of a gigabyte but at least 512.
 
     >>> label_width(3_000), label_width(50_000), label_width(10**7)
     (2048, 1342, 512)
@@ -64,11 +64,11 @@ def unit_rows(rows: Any) -> Any:
 
 
 def unit_factors(rows: np.ndarray) -> np.ndarray:
-    """Return what scales each row to length one, one for rows of zeros, float32 [n]."""
+    """Return the factor that scales each row to length one, and 1 for rows of zeros, float32 [n]."""
     with np.errstate(over="ignore"):
         squares = np.einsum("ij,ij->i", rows, rows).astype(np.float64)
     unsure = ~((squares > SMALLEST_SURE) & (squares < LARGEST_SURE))
-    if unsure.any():  # rows of zeros, or sums that may not be exact in single precision
+    if unsure.any():  # rows of zeros, or sums that may be inaccurate in single precision
         squares[unsure] = np.einsum("ij,ij->i", rows[unsure], rows[unsure], dtype=np.float64)
     return row_factors(np.sqrt(squares))
 

@@ -20,18 +20,18 @@ from gssc.trust.logistic import fit_logistic, log_odds
 from gssc.trust.sketch import WIDTH, folding, unit_factors, unit_rows
 
 SKETCH_WIDTH = 32
-ROWS_SAMPLED, NUMBERS_SAMPLED = 10_000, 1 << 20  # at most, for computing the directions of the sketches
+ROWS_SAMPLED, NUMBERS_SAMPLED = 10_000, 1 << 20  # maximum, for computing the principal directions
 EDGES_AT_A_TIME = 1 << 14  # the sketches of their ends stay in the second-level cache
 NUMBERS_AT_A_TIME = 1 << 18  # size of a block of feature rows, for the same reason
-PAIRS_AT_A_TIME = 256  # whose rows are read together
-FITTED = 20_000  # edges, and as many random pairs, for fitting the weights of the evidence
+PAIRS_AT_A_TIME = 256  # read together
+FITTED = 20_000  # maximum number of edges, and of random pairs, for fitting
 
 
 class Sketches:
     """Sketches of every node: its own, the mean over its neighbourhood, and the mean of those means.
 
     Args:
-        own: unit feature rows by their main directions, [N, k] float16.
+        own: unit feature rows projected to their principal directions, [N, k] float16.
         around: mean of :attr:`own` over the node and its neighbours, [N, k] float16.
         beyond: mean of :attr:`around` over the node and its neighbours, [N, k] float16.
         degree: number of neighbours, [N] int32.
@@ -55,10 +55,10 @@ class Sketches:
         Args:
             features: [N, d], dense or memory-mapped.
             edges: undirected edges, each once, [2, E].
-            seed: of the sample of rows that the directions are computed from.
+            seed: seed of the sample of rows that the directions are computed from.
             width: maximum number of columns of a sketch.
             hidden: nodes whose edges are left out, [N] booleans.
-            on_part: called with the name of what was read and the amount.
+            on_part: progress callback, called with "rows" or "edges" and the number read so far.
         """
         tell = on_part or (lambda what, done: None)
         own = feature_sketch(features, width, seed, tell)
@@ -173,9 +173,9 @@ class StreamedTrust:
     """Keep probabilities of pairs of nodes, from their feature rows and sketches.
 
     Args:
-        sketches: of all nodes.
+        sketches: sketches of all nodes.
         middle, scale: centre and scale of the two measures.
-        weights: of the logistic regression that tells edges from random pairs, [3].
+        weights: weights of the logistic regression of edges against random pairs, [3].
         noise_share: estimated share of random pairs among the edges; 0 keeps every edge.
     """
 
@@ -192,10 +192,10 @@ class StreamedTrust:
         """Return trust fitted to a sample of edges and as many random pairs; see :func:`gssc.trust.edges.edge_trust`.
 
         Args:
-            sketches: of all nodes.
-            edges: undirected edges that may be used, [2, n]; at most 20,000 of them are.
+            sketches: sketches of all nodes.
+            edges: undirected edges, [2, n]; a sample of 20,000 is used if there are more.
             rows: function that returns the feature rows of nodes.
-            seed: of the sample and the random pairs.
+            seed: seed of the sample and of the random pairs.
         """
         rng = np.random.default_rng([seed, 12])
         nothing = cls(sketches, np.zeros(2), np.ones(2), np.zeros(3), 0.0)
@@ -216,7 +216,7 @@ class StreamedTrust:
         return cls(sketches, middle, scale, weights, noise_share(odds, null))
 
     def measured(self, pairs: np.ndarray, rows: Callable[[np.ndarray], np.ndarray], are_edges: bool) -> np.ndarray:
-        """Return the measures of pairs [2, P], [P, 2], reading their feature rows."""
+        """Return the two measures of pairs [2, P], reading their feature rows, [P, 2]."""
         found = []
         for start in range(0, pairs.shape[1], PAIRS_AT_A_TIME):
             part = pairs[:, start : start + PAIRS_AT_A_TIME]
@@ -226,10 +226,10 @@ class StreamedTrust:
         return np.concatenate(found)
 
     def measure(self, sketches: NodeSketches, rows: np.ndarray, ends: np.ndarray, are_edges: bool) -> np.ndarray:
-        """Return the measures of pairs, [P, 2].
+        """Return the two measures of pairs, the cosines of rows and of neighbourhoods, [P, 2].
 
         Args:
-            sketches: of the nodes involved.
+            sketches: sketches of the nodes in the pairs.
             rows: their feature rows, [U, d].
             ends: positions of both ends among these nodes, [2, P].
             are_edges: whether each end counts among the neighbours of the other.
@@ -246,7 +246,7 @@ class StreamedTrust:
         return self._keep(self.measure(sketches, rows, ends, are_edges=True))
 
     def keep_of(self, edges: np.ndarray, rows: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return the keep probability of each edge [2, P], [P], reading the feature rows of its ends."""
+        """Return the keep probability of each of the edges [2, P], reading the feature rows of their ends, [P]."""
         return self._keep(self.measured(edges, rows, are_edges=True))
 
     def _keep(self, measured: np.ndarray) -> np.ndarray:
