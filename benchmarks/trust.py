@@ -3,6 +3,7 @@
     python benchmarks/trust.py --data cora,citeseer,coauthor-cs --seeds 2
     python benchmarks/trust.py --data cora,citeseer --seeds 2 --trained
     python benchmarks/trust.py --data cora,citeseer --seeds 2 --learned
+    python benchmarks/trust.py --data cora --seeds 5 --learned --structure as-distributed:0.3
 
 Edges: AUROC of the keep probability for added (wrong) against original edges, and on the clean graph the mean keep
 probability of edges within a class. Labels: AUROC of the label weight for changed against unchanged training labels,
@@ -104,6 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="cora,citeseer,coauthor-cs")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--structure", help="only these noises, separated by commas, and no label noise")
     parser.add_argument("--trained", action="store_true")
     parser.add_argument("--learned", action="store_true")
     args = parser.parse_args()
@@ -113,8 +115,9 @@ def main() -> None:
     for name in args.data.split(","):
         clean = load_dataset(name)
         for seed in range(args.seeds):
-            rows = [of_edges(clean, noise, seed, others) for noise in STRUCTURE]
-            rows += [of_labels(clean, noise, seed) for noise in LABELS]
+            noises = args.structure.split(",") if args.structure else STRUCTURE
+            rows = [of_edges(clean, noise, seed, others) for noise in noises]
+            rows += [] if args.structure else [of_labels(clean, noise, seed) for noise in LABELS]
             for row in rows:
                 sys.stdout.write(json.dumps({"data": name, "seed": seed, **row}) + "\n")
                 sys.stdout.flush()
