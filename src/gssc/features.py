@@ -15,7 +15,7 @@ from gssc.data.array_file import ArrayFile
 from gssc.data.scaling import Scaling, usual_normalization
 from gssc.deploy.forward import row_factors
 
-ROWS_SCALED = 256  # memory-mapped rows that are scaled together
+NUMBERS_SCALED = 1 << 17  # of memory-mapped rows that are scaled together
 
 
 class SparseRows:
@@ -129,8 +129,9 @@ class FeatureTable:
     def _read(self, nodes: np.ndarray) -> np.ndarray:
         """Return rows of a memory map, read and scaled a few at a time: scaling takes double precision on the way."""
         rows = np.empty((len(nodes), self.shape[1]), dtype=np.float32)
-        for start in range(0, len(nodes), ROWS_SCALED):
-            part = slice(start, start + ROWS_SCALED)
+        step = max(1, NUMBERS_SCALED // max(self.shape[1], 1))
+        for start in range(0, len(nodes), step):
+            part = slice(start, start + step)
             rows[part] = self._scaled(np.asarray(self.file[nodes[part]], dtype=np.float32))
         return rows
 

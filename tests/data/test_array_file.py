@@ -47,6 +47,13 @@ def test_arrays_of_one_dimension_and_other_arrays_are_read_alike(
     assert ArrayFile(np.eye(3)).columns(1, 3).shape == (3, 2)
 
 
+@pytest.mark.parametrize("number", [-1, -2, -150, 150, 2**40])
+def test_a_row_that_is_not_there_is_not_read_from_elsewhere(tmp_path: Path, number: int) -> None:
+    """The row before the first would be read from the header of the file."""
+    with pytest.raises(GsscError, match=f"has no row {number}: they run from 0 to 149"):
+        ArrayFile(mapped_numbers(tmp_path))[np.array([3, number, 5])]
+
+
 def test_large_files_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_file, "SMALL_FILE", 100)
     assert ArrayFile(mapped_numbers(tmp_path), hold=True).handle >= 0
@@ -62,7 +69,9 @@ def test_large_files_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         lambda file: ArrayFile(file.array, hold=True),
     ],
 )
-def test_a_file_that_is_cut_short_while_it_is_read_is_told(tmp_path: Path, read: Callable[[ArrayFile], object]) -> None:
+def test_a_file_that_is_cut_short_while_it_is_read_is_an_error(
+    tmp_path: Path, read: Callable[[ArrayFile], object]
+) -> None:
     file = ArrayFile(mapped_numbers(tmp_path))
     os.truncate(tmp_path / "numbers.npy", (tmp_path / "numbers.npy").stat().st_size - 1)
     with pytest.raises(GsscError, match=r"numbers\.npy was cut short while it was read"):

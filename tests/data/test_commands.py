@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 from gssc.cli.data import dataset_info, import_graph, list_datasets
 from gssc.cli.main import main
-from gssc.data import DATASETS
+from gssc.data import DATASETS, import_tables
 from gssc.errors import GsscError
 from gssc.graph import Graph
 
@@ -95,7 +96,7 @@ def test_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "graph.npz"
     import_graph(tmp_path / "n.csv", tmp_path / "e.csv", out, split="per-class:1")
     printed = capsys.readouterr().out
-    assert "2 (1 self-loops removed, 1 one-way edges symmetrised)" in printed
+    assert "2 (1 self-loop removed, 1 one-way edge symmetrised)" in printed
     graph = Graph.load(out)
     assert (graph.num_nodes, graph.class_names, graph.feature_names) == (3, ("u", "v"), ("x",))
     with pytest.raises(GsscError):
@@ -112,3 +113,28 @@ def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path, capsys, comman
     error = capsys.readouterr().err
     assert len([line for line in error.splitlines() if line.startswith("error: ")]) == 1
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("name", ["nodes.csv", "nodes.csv.gz", "nodes.parquet"])
+def test_import_shows_the_share_of_each_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(6000, 12)).round(6)  # more than a piece of text, and than BLOCKS_UP_TO
+    table = pandas.DataFrame(rows, columns=[f"x{number}" for number in range(12)])
+    getattr(table, "to_parquet" if name.endswith("parquet") else "to_csv")(tmp_path / name, index=False)
+    monkeypatch.setattr("gssc.data.neighbours._ROWS_AT_A_TIME", 2048)
+    shown: list[tuple[str, float | None]] = []
+    import_tables(tmp_path / name, on_stage=lambda stage, share: shown.append((stage, share)))
+    assert list(dict(shown)) == ["reading nodes", "checking columns", "finding neighbours", "checking the graph"]
+    for stage in ("reading nodes", "checking columns", "finding neighbours"):
+        shares = [share for found, share in shown if found == stage and share is not None]
+        assert shares == sorted(shares)
+        assert len(set(shares)) > 2
+        assert 0 < shares[0] < shares[-1] == 1
+
+
+def test_import_of_an_edge_table_shows_its_stages(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id,x,label\na,1,u\nb,2,v\n")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    shown: list[str] = []
+    import_tables(tmp_path / "n.csv", tmp_path / "e.csv", on_stage=lambda stage, share: shown.append(stage))
+    expected = ["reading nodes", "checking columns", "reading edges", "looking up the ends of edges"]
+    assert list(dict.fromkeys(shown)) == [*expected, "checking the graph"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,14 @@ def test_a_built_graph_is_the_graph_it_was_built_from(tmp_path: Path) -> None:
     assert same(graph.in_memory(), GRAPH)
     assert graph.in_memory().edges.dtype == np.int64
     assert graph.with_(split="other").on_disk
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint8", "uint64", "<U4"])
+def test_ids_of_any_kind_are_kept(tmp_path: Path, kind: str) -> None:
+    graph = GRAPH.with_(node_ids=np.arange(GRAPH.num_nodes).astype(kind))
+    build_graph(InMemoryStream(graph), tmp_path / "g.graph")
+    found = open_graph(tmp_path / "g.graph").node_ids
+    assert np.array_equal(np.asarray(found), np.asarray(graph.node_ids))
 
 
 def test_a_build_from_npz_reads_it_in_a_stream(tmp_path: Path) -> None:
@@ -123,7 +132,7 @@ def test_sorting_on_disk_gives_what_sorting_in_memory_gives(tmp_path: Path, most
     for start in range(0, 500, 100):
         sort.add(listed[:, start : start + 100], weights[start : start + 100])
     counts = [sort.sort_bucket(number) for number in range(BUCKETS)]
-    parts = [part for number in range(BUCKETS) for part in sort.sorted_edges(number)]
+    parts = [part for number in range(BUCKETS) for part in sort.sorted_edges(number, counts[number])]
     assert np.array_equal(np.concatenate([edges for edges, _ in parts], axis=1), expected)
     assert np.array_equal(np.concatenate([weight for _, weight in parts]), expected_weights)  # type: ignore[type-var]
     assert sort.cleaning(counts) == cleaning
@@ -161,6 +170,133 @@ def test_a_killed_build_goes_on_to_the_same_files(tmp_path: Path, stage: str, mo
     assert not (tmp_path / ".g.graph.building").exists()
 
 
+def killed_build(tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> CsbmStream:
+    """Kill a build of g.graph when it reports a stage for the third time, and return its source."""
+    monkeypatch.setattr("gssc.data.graph_stream.ROWS", 100)
+    monkeypatch.setattr("gssc.data.graph_stream.EDGES", 300)
+    monkeypatch.setattr("gssc.data.build.ROWS_BETWEEN_STATES", 100)
+    source, calls = CsbmStream(nodes=500, num_edges=1500, features=3, val=10, test=10), 0
+
+    def kill(now: str, done: int) -> None:
+        nonlocal calls
+        calls += now == stage
+        if calls == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        build_graph(source, tmp_path / "g.graph", on_progress=kill)
+    return source
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [
+        ("rows", "features.npy"),
+        ("edges", "features.npy"),
+        ("edges", "labels.npy"),
+        ("edges", "bucket-00.bin"),
+        ("digests", "sorted-00.bin"),
+    ],
+)
+@pytest.mark.parametrize("left", [0.5, None])
+def test_a_file_of_a_killed_build_that_was_cut_short_is_not_filled_with_zeros(
+    tmp_path: Path, stage: str, name: str, left: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a power cut, which may keep the record of a build and lose what was written before it."""
+    source = killed_build(tmp_path, stage, monkeypatch)
+    path = tmp_path / ".g.graph.building" / name
+    if left is None:
+        path.unlink()
+    else:
+        os.truncate(path, int(left * path.stat().st_size))
+    with pytest.raises(GsscError, match="was cut short; delete"):
+        build_graph(source, tmp_path / "g.graph")
+    assert not (tmp_path / "g.graph").exists()
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [
+        ("rows", "features.npy"),
+        ("edges", "features.npy"),
+        ("edges", "labels.npy"),
+        ("edges", "train.npy"),
+        ("edges", "bucket-00.bin"),
+        ("buckets", "bucket-40.bin"),
+        ("digests", "sorted-00.bin"),
+        ("digests", "features.npy"),
+    ],
+)
+def test_a_flipped_bit_in_a_killed_build_is_found(
+    tmp_path: Path, stage: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = killed_build(tmp_path, stage, monkeypatch)
+    path = tmp_path / ".g.graph.building" / name
+    content = bytearray(path.read_bytes())
+    content[4 if name.endswith(".bin") else 200] ^= 1  # what was written last is not recorded yet
+    path.write_bytes(bytes(content))
+    with pytest.raises(GsscError, match=f"{name} is damaged"):
+        build_graph(source, tmp_path / "g.graph")
+    assert not (tmp_path / "g.graph").exists()
+
+
+def test_a_flipped_bit_in_the_record_of_a_killed_build_starts_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = killed_build(tmp_path, "edges", monkeypatch)
+    record = tmp_path / ".g.graph.building" / "building.json"
+    state = json.loads(record.read_text())
+    record.write_text(json.dumps({**state, "rows": state["rows"] - 1}))
+    assert build_graph(source, tmp_path / "g.graph") == build_graph(source, tmp_path / "whole.graph")
+
+
+@pytest.mark.parametrize("folder", [".g.graph.building", ".g.graph.replaced", "g.graph"])
+@pytest.mark.parametrize("name", ["notes.txt", "mine.npy", "sub/features.npy"])
+def test_files_of_others_are_not_deleted(tmp_path: Path, folder: str, name: str) -> None:
+    if folder == "g.graph":
+        built(tmp_path)
+    path = tmp_path / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("mine")
+    with pytest.raises(GsscError, match=f"holds '{name.partition('/')[0]}', which is no file of a graph"):
+        built(tmp_path, overwrite=True)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize(("step", "every"), [("rename", 1), ("unlink", 29)])
+def test_a_build_that_is_killed_while_it_replaces_a_graph_goes_on(
+    tmp_path: Path, step: str, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at many such steps in turn; what is at the place of the graph is always the old one, the new or none."""
+    whole = build_graph(InMemoryStream(GRAPH), tmp_path / "whole.graph")
+    other = CsbmStream(nodes=200, num_edges=400, features=3, val=10, test=10)
+    usual, ended = getattr(Path, step), False
+    for kill_at in range(0, 1000, every):
+        build_graph(other, tmp_path / "g.graph", overwrite=True)
+        calls = 0
+
+        def kill(path: Path, *args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == kill_at + 1:  # noqa: B023
+                raise Killed
+            return usual(path, *args, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, step, kill)
+            try:
+                built(tmp_path, overwrite=True)
+                ended = True
+            except Killed:
+                if (tmp_path / "g.graph").exists():
+                    check_digests(tmp_path / "g.graph")
+        assert build_graph(InMemoryStream(GRAPH), tmp_path / "g.graph", overwrite=True) == whole
+        assert [item.name for item in sorted(tmp_path.iterdir())] == ["g.graph", "whole.graph"]
+        if ended:
+            break
+    assert ended
+
+
 def test_another_source_starts_over(tmp_path: Path) -> None:
     def kill(now: str, done: int) -> None:
         if now == "buckets":
@@ -171,6 +307,26 @@ def test_another_source_starts_over(tmp_path: Path) -> None:
     other = CsbmStream(nodes=200, num_edges=400, features=3, val=10, test=10)
     build_graph(other, tmp_path / "g.graph")
     assert Graph.load(tmp_path / "g.graph").num_nodes == 200
+
+
+@pytest.mark.parametrize("record", ["", "{", "null", "[]", "{}", '{"begun": 5}'])
+def test_a_build_whose_record_is_lost_starts_over(tmp_path: Path, record: str) -> None:
+    """A power cut may leave an empty file; the same command must not fail for ever."""
+    work = tmp_path / ".g.graph.building"
+    work.mkdir()
+    (work / "building.json").write_text(record)
+    built(tmp_path)
+    assert not work.exists()
+    assert open_graph(tmp_path / "g.graph").num_nodes == GRAPH.num_nodes
+
+
+@pytest.mark.parametrize("target", ["whole.graph", "nowhere"])
+def test_a_symbolic_link_is_refused_before_the_work(tmp_path: Path, target: str) -> None:
+    build_graph(InMemoryStream(GRAPH), tmp_path / "whole.graph")
+    (tmp_path / "g.graph").symlink_to(tmp_path / target)
+    with pytest.raises(GsscError, match="is a symbolic link"):
+        built(tmp_path, overwrite=True)
+    assert not (tmp_path / ".g.graph.building").exists()
 
 
 def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:

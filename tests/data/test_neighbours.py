@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from gssc import GSSCClassifier
+from gssc.cli.main import main
 from gssc.data import neighbours
 from gssc.data.neighbours import NEIGHBOURS, by_blocks, by_index, by_scikit_learn, nearest_neighbour_edges
 
@@ -62,7 +63,7 @@ def test_which_search_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(2).standard_normal((60, 7))
     used: list[str] = []
     for name in ("by_blocks", "by_scikit_learn", "by_index"):
-        monkeypatch.setattr(neighbours, name, lambda rows, k, name=name: used.append(name) or np.array([[0], [1]]))
+        monkeypatch.setattr(neighbours, name, lambda *_, name=name, **__: used.append(name) or np.array([[0], [1]]))
     present = {"sklearn", "faiss"}
     monkeypatch.setattr(neighbours, "_installed", present.__contains__)
     monkeypatch.setattr(neighbours, "BLOCKS_UP_TO", 20)
@@ -91,3 +92,32 @@ def test_the_index_finds_nearly_all_and_the_same_again() -> None:
 
 def test_the_classifier_has_as_many_neighbours() -> None:
     assert GSSCClassifier().n_neighbors == NEIGHBOURS
+
+
+@pytest.mark.filterwarnings("default:finding the neighbours")
+@pytest.mark.parametrize("faiss", [True, False])
+def test_importing_many_rows_tells_how_neighbours_were_found(tmp_path, monkeypatch, capsys, faiss: bool) -> None:
+    if faiss:
+        pytest.importorskip("faiss")
+    monkeypatch.setattr(neighbours, "BLOCKS_UP_TO", 10)
+    monkeypatch.setattr(neighbours, "APPROXIMATE_FROM", 40)
+    monkeypatch.setattr(neighbours, "_installed", lambda name: faiss or name != "faiss")
+    rows = np.random.default_rng(0).normal(size=(60, 7))
+    lines = [f"{n},{','.join(map(str, row))},{'xy'[n % 2]}" for n, row in enumerate(rows)]
+    (tmp_path / "t.csv").write_text("id,a,b,c,d,e,f,g,label\n" + "\n".join(lines))
+    command = ["data", "import", "--nodes", str(tmp_path / "t.csv"), "--out", str(tmp_path / "t.npz")]
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert ("neighbours, found by an approximate search, with" in shown.out) == faiss
+    if faiss:
+        assert shown.err == ""
+    else:
+        assert shown.err.startswith("note finding the neighbours of 60 rows exactly takes time")
+        assert ".py" not in shown.err  # no place in the code
+
+
+def test_rows_that_are_searched_in_parts_have_the_same_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(3).normal(size=(700, 9))
+    whole = by_scikit_learn(rows, 5)
+    monkeypatch.setattr("gssc.data.neighbours._ROWS_AT_A_TIME", 256)
+    np.testing.assert_array_equal(by_scikit_learn(rows, 5), whole)

@@ -1,4 +1,4 @@
-"""The published datasets, wherever GSSC_DATA_ROOT says they are: the sizes and splits everybody reports."""
+"""The published datasets, in the folder that GSSC_DATA_ROOT names: sizes and splits as published."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_sizes_as_published(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["coauthor-cs", "coauthor-physics", "actor", "cora", "citeseer"])
-def test_twenty_labels_a_class(name: str) -> None:
+def test_twenty_labels_per_class(name: str) -> None:
     needs(name)
     graph = load_dataset(name)
     assert set(np.bincount(graph.labels[graph.train]).tolist()) == {20}

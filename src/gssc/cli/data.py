@@ -14,10 +14,13 @@ from gssc.data.array_file import ArrayFile
 from gssc.data.disk import check_digests, is_disk_graph
 from gssc.data.entry import Dataset
 from gssc.data.fetch import at_hand, cache_root, data_root_of
+from gssc.data.neighbours import is_approximate
 from gssc.data.registry import DATASETS, find_dataset, load_dataset
 from gssc.data.tables import import_tables
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.names import printable
+from gssc.progress_bar import ProgressBar
 
 _PIPE_WIDTH = 180
 _WIDTH_WITH_DESCRIPTIONS = 120
@@ -27,7 +30,7 @@ def list_datasets(*, data_root: str | PathLike[str] | None = None) -> None:
     """Print one line per dataset: its size, its default split, and whether its files are here already."""
     root = data_root_of(data_root)
     console = Console()
-    if not console.is_terminal:  # a pipe has no width of its own: cut nothing there
+    if not console.is_terminal:  # a pipe has no width: cut nothing there
         console = Console(width=_PIPE_WIDTH)
     described = console.width >= _WIDTH_WITH_DESCRIPTIONS
     table = Table(title="Datasets", title_justify="left")
@@ -127,12 +130,17 @@ def import_graph(
 
     `options` are those of `import_tables`.
     """
-    graph = import_tables(nodes, edges, **options)
-    graph.save(out)
+    with ProgressBar("importing") as bar:
+        graph = import_tables(nodes, edges, **options, on_stage=bar.show_stage)
+        bar.begin("writing")
+        graph.save(out)
     console = Console(markup=False)  # a class may be called [red]
     console.print(graph_facts(graph))
     if edges is None:
-        note = "No edge table: rows are connected to their nearest neighbours, with unlike columns put on one scale."
+        how = ", found by an approximate search" if is_approximate(graph.features) else ""
+        note = (
+            f"No edge table: rows are connected to their nearest neighbours{how}, with unlike columns put on one scale."
+        )
         console.print(note, soft_wrap=True)
     line = f"Written to {out}; next: gssc train --graph {out} --out runs/{Path(out).stem}"
     console.print(line, soft_wrap=True, highlight=False)
@@ -148,7 +156,7 @@ def graph_facts(graph: Graph) -> Table:
         weights = ArrayFile(graph.edge_weight).whole()
         facts.add_row("weights", f"{weights.min():g} to {weights.max():g}")
     facts.add_row("features", f"{graph.num_features:,}{_kind(graph)}")
-    names = "" if graph.class_names is None else f": {', '.join(graph.class_names[:12])}"
+    names = "" if graph.class_names is None else printable(f": {', '.join(graph.class_names[:12])}")
     facts.add_row(graph.task.outputs, f"{graph.num_classes}{names}")
     homophily = graph.homophily()
     facts.add_row("homophily", "unknown: no edge has two labels" if math.isnan(homophily) else f"{homophily:.3f}")

@@ -162,7 +162,7 @@ class Stages:
         }
 
     def show(self, stage: str, done: int) -> None:
-        """Show that so much of a stage is done."""
+        """Show the amount of a stage that is done."""
         if stage != self.stage:
             self.stage = stage
             self.bar.begin(*self.stages[stage])

@@ -8,24 +8,31 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from gssc.data.checks import real_numbers
-from gssc.data.disk import DESCRIPTION, FORMAT, VERSION, digest_of, entry_of, is_disk_graph
+from gssc.data.disk import DESCRIPTION, FORMAT, VERSION, check_digests, describe, digest_of, entry_of, is_disk_graph
+from gssc.data.disk_checks import KINDS
 from gssc.data.edge_sort import BUCKETS, EdgeSort
 from gssc.data.graph_stream import GraphStream, NodeFacts
 from gssc.data.labels import clean_index, refuse_overlap
+from gssc.data.npy_files import NpyAppender, NpyColumns, checksum_of, cut_short, damaged, write_array
 from gssc.errors import GsscError
 from gssc.files import NO_ROOM, keep_others_out, read_json, sync, write_json
 
+FEATURES = "features.npy"
 DTYPES = ("float32", "float16")
-STATE = "building.json"
+STATE, RECORD = "building.json", 3  # the record of a build, and the version of its form
+OF_GRAPHS = (DESCRIPTION, *KINDS)  # all names of files that a graph may have
+# What else a build writes: its record, edges that are not sorted or joined yet, and graph.json before it is complete.
+OF_BUILDS = re.compile(r"building\.json(\.new)?|bucket-\d\d\.bin|sorted-\d\d\.(bin|part)|\.graph\.[0-9a-f]+\.json")
 ROWS_BETWEEN_STATES = 1 << 18
 
 Progress = Callable[[str, int], None]  # stage, and number of rows, edges, buckets or files done
@@ -42,11 +49,11 @@ def build_graph(
     """Write a graph to the folder ``out`` and return the content of its graph.json.
 
     Args:
-        stream: where rows and edges come from.
+        stream: source of the rows and edges.
         out: the folder; it appears only when the graph is complete.
-        dtype: of the features, float32 or float16.
+        dtype: data type of the features, float32 or float16.
         overwrite: replace an existing graph.
-        on_progress: called with the stage and the amount of it that is done.
+        on_progress: called with the stage and the amount of work done in it.
     """
     out = Path(out)
     if dtype not in DTYPES:
@@ -54,14 +61,27 @@ def build_graph(
     if out.exists() and not (overwrite and is_disk_graph(out)):
         hint = "choose another name or add --overwrite" if is_disk_graph(out) else "not a graph; choose another name"
         raise GsscError(f"{out} exists already: {hint}")
+    if out.is_symlink():
+        raise GsscError(f"{out} is a symbolic link: give the folder itself or another name")
     if stream.width == 0:
         raise GsscError(f"{stream.name} has no features: give at least one column of numbers")
     work = out.with_name(f".{out.name}.building")
+    replaced = out.with_name(f".{out.name}.replaced")
+    for folder in (out, work, replaced):
+        _refuse_other_files(folder)
     try:
         work.mkdir(parents=True, exist_ok=True)
         lock = keep_others_out(work)
         try:
-            return Build(stream, work, dtype, on_progress or (lambda stage, done: None)).run(out)
+            about = Build(stream, work, dtype, on_progress or (lambda stage, done: None)).run()
+            _delete(replaced)  # of a build that was killed
+            if out.exists():
+                out.rename(replaced)
+            work.rename(out)
+            sync(out.parent)
+            (out / STATE).unlink()
+            _delete(replaced)
+            return about
         finally:
             if lock is not None:
                 os.close(lock)
@@ -75,51 +95,52 @@ class Build:
 
     def __init__(self, stream: GraphStream, work: Path, dtype: str, on_progress: Progress):
         self.stream, self.work, self.dtype, self.on_progress = stream, work, np.dtype(dtype), on_progress
-        begun = {"signature": stream.signature(), "dtype": dtype, "version": VERSION}
-        self.state: dict[str, Any] = read_json(work / STATE) if (work / STATE).exists() else {}
-        if self.state.get("begun") != begun:
-            for item in work.iterdir():
-                item.unlink()
+        begun = {"signature": stream.signature(), "dtype": dtype, "version": VERSION, "record": RECORD}
+        self.state = _record(work / STATE)
+        self.resumes = self.state.get("begun") == begun
+        if not self.resumes:
+            _delete_files(work)
             self.state = {"begun": begun, "rows": 0, "nodes": False, "blocks": 0, "sort": None, "sorted": []}
 
-    def run(self, out: Path) -> dict[str, Any]:
-        """Run the stages, move the folder into place and return the content of graph.json."""
+    def run(self) -> dict[str, Any]:
+        """Run the stages and return the content of graph.json; the record of the build stays beside the graph."""
+        if self.state.get("complete"):
+            check_digests(self.work)
+            return self.without_temporary_files()
         if not self.state["nodes"]:
             self.write_nodes()
+        elif self.resumes:
+            self.check_nodes()
         sort = self.list_edges()
         self.sort_buckets(sort)
         cleaning = self.write_edges(sort)
-        about = self.describe(asdict(cleaning))
-        for item in self.work.iterdir():
-            if item.name not in (DESCRIPTION, *about["files"]):
-                item.unlink()
-        if out.exists():
-            shutil.rmtree(out)
-        self.work.rename(out)
-        sync(out.parent)
-        return about
+        self.describe(asdict(cleaning))
+        self.save(complete=True)
+        return self.without_temporary_files()
 
     def write_nodes(self) -> None:
         """Write feature rows block by block, then labels, split and ids of the nodes."""
-        path = self.work / "features.npy"
-        with NpyAppender(path, self.dtype, (self.stream.width,), self.state["rows"]) as features:
+        with self.open_features() as features:
             for block in self.stream.rows(self.state["rows"]):
                 features.append(_checked(block, self.dtype, features.rows))
                 self.on_progress("rows", features.rows)
                 if features.rows - self.state["rows"] >= ROWS_BETWEEN_STATES:
                     features.flush()
-                    self.save(rows=features.rows)
-            count = features.rows
+                    self.save(rows=features.rows, checksum=features.checksum)
+            count, checksum = features.rows, features.checksum
         facts = self.stream.facts()
         _check_facts(facts, count)
         for name in ("labels", "train", "val", "test", "node_ids"):
             value = getattr(facts, name)
             if value is not None:
-                np.save(self.work / f"{name}.npy", np.ascontiguousarray(value), allow_pickle=False)
+                write_array(self.work / f"{name}.npy", np.asarray(value))
         names = {name: getattr(facts, name) for name in ("class_names", "feature_names")}
         self.save(
             rows=count,
             nodes=True,
+            checksum=checksum,
+            sizes={path.name: path.stat().st_size for path in self.files()},
+            checksums={path.name: _checksum(path) for path in self.files() if path.name != FEATURES},
             facts={
                 "name": self.stream.name,
                 "split": facts.split,
@@ -128,11 +149,30 @@ class Build:
             },
         )
 
+    def open_features(self) -> NpyAppender:
+        """Return the file of the features; of a build that is resumed, after checking the rows it has."""
+        rows, checksum = self.state["rows"], self.state.get("checksum")
+        return NpyAppender(self.work / FEATURES, self.dtype, (self.stream.width,), rows, checksum)
+
+    def files(self) -> list[Path]:
+        """Return the files of the graph that are written so far."""
+        return [path for name in sorted(KINDS) if (path := self.work / name).exists()]
+
+    def check_nodes(self) -> None:
+        """Raise GsscError if a file of the nodes is not as it was when they were complete."""
+        for name, size in self.state["sizes"].items():
+            path = self.work / name
+            if not path.exists() or path.stat().st_size != size:
+                raise cut_short(path)
+            if name != FEATURES and _checksum(path) != self.state["checksums"][name]:
+                raise damaged(path)
+        self.open_features().__exit__()
+
     def list_edges(self) -> EdgeSort:
         """Write listed edges to bucket files, block by block, and return the sort that holds them."""
         sort = EdgeSort(self.work, self.state["rows"], self.stream.weighted)
         if self.state["sorted"]:
-            sort.self_loops = self.state["sort"]["self_loops"]
+            sort.load_counts(self.state["sort"])
             return sort
         if self.state["sort"]:
             sort.load_state_dict(self.state["sort"])
@@ -165,30 +205,32 @@ class Build:
         if total == 0:
             raise GsscError("the graph has no edges: give at least one edge between two different nodes")
         kind = np.int32 if self.state["rows"] <= np.iinfo(np.int32).max else np.int64
-        edges = np.lib.format.open_memmap(self.work / "edges.npy", "w+", dtype=kind, shape=(2, total))
-        weight = None
-        if sort.weighted:
-            weight = np.lib.format.open_memmap(self.work / "edge_weight.npy", "w+", dtype=np.float32, shape=(total,))
-        done = 0
-        for number in range(BUCKETS):
-            for part, weights in sort.sorted_edges(number):
-                edges[:, done : done + part.shape[1]] = part
-                if weight is not None:
-                    weight[done : done + part.shape[1]] = weights
-                done += part.shape[1]
-        edges.flush()
-        if weight is not None:
-            weight.flush()
+        weights_path = self.work / "edge_weight.npy"
+        with (
+            NpyColumns(self.work / "edges.npy", np.dtype(kind), (2, total)) as edges,
+            NpyColumns(weights_path, np.dtype(np.float32), (total,)) if sort.weighted else nullcontext() as weight,
+        ):
+            for number in range(BUCKETS):
+                for part, weights in sort.sorted_edges(number, counts[number]):
+                    edges.append(part)
+                    if weight is not None and weights is not None:
+                        weight.append(weights)
         return sort.cleaning(counts)
 
-    def describe(self, cleaning: dict[str, int]) -> dict[str, Any]:
+    def without_temporary_files(self) -> dict[str, Any]:
+        """Delete all but the graph and the record of the build, and return the content of graph.json."""
+        about = describe(self.work)
+        _delete_files(self.work, kept=(STATE, DESCRIPTION, *about["files"]))
+        return about
+
+    def describe(self, cleaning: dict[str, int]) -> None:
         """Write graph.json, with a digest of every file."""
         files = {}
-        for number, path in enumerate(sorted(self.work.glob("*.npy"))):
+        for number, path in enumerate(self.files()):
             sync(path)
             files[path.name] = entry_of(path)
             self.on_progress("digests", number + 1)
-        nodes, width = files["features.npy"]["shape"]
+        nodes, width = files[FEATURES]["shape"]
         about = {
             "format": FORMAT,
             "version": VERSION,
@@ -200,55 +242,53 @@ class Build:
             "files": files,
         }
         write_json(self.work / DESCRIPTION, {**about, "digest": digest_of(about)})
-        return about
 
     def save(self, **changes: Any) -> None:
         """Record the progress of the build atomically. Only a power cut can lose the record, and with it the build."""
         self.state.update(changes)
         temporary = self.work / f"{STATE}.new"
-        temporary.write_text(json.dumps(self.state), encoding="utf-8")
+        temporary.write_text(json.dumps({"digest": digest_of(self.state), **self.state}), encoding="utf-8")
         temporary.replace(self.work / STATE)
 
 
-class NpyAppender:
-    """An .npy file that grows row by row; its header is completed at the end.
+def _record(path: Path) -> dict[str, Any]:
+    """Return the record of a build; {} if it is damaged, as after a power cut, so that the build starts over."""
+    try:
+        found = read_json(path) if path.exists() else {}
+    except GsscError:
+        return {}
+    return found if found.pop("digest", None) == digest_of(found) else {}
 
-    Args:
-        path: the file.
-        dtype: of the values.
-        shape: of one row.
-        rows: number of rows to keep of an existing file.
-    """
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], rows: int = 0):
-        self.dtype, self.shape, self.rows = dtype, shape, rows
-        self.file: IO[bytes] = path.open("r+b" if rows else "w+b")
-        start = self._write_header()
-        self.file.truncate(start + rows * dtype.itemsize * int(np.prod(shape)))
-        self.file.seek(0, os.SEEK_END)
+def _checksum(path: Path) -> int:
+    with path.open("rb") as file:
+        return checksum_of(file)
 
-    def __enter__(self) -> NpyAppender:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._write_header()
-        self.file.close()
+def _refuse_other_files(folder: Path) -> None:
+    """Raise GsscError if a folder that is to be replaced or cleared holds anything but files of a graph or a build."""
+    for item in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not _is_own(item):
+            raise GsscError(f"{folder} holds {item.name!r}, which is no file of a graph: move it elsewhere first")
 
-    def append(self, block: np.ndarray) -> None:
-        """Append a block of rows."""
-        self.file.write(np.ascontiguousarray(block, dtype=self.dtype).data)
-        self.rows += len(block)
 
-    def flush(self) -> None:
-        """Write buffered rows to the file."""
-        self.file.flush()
+def _is_own(item: Path) -> bool:
+    return (item.name in OF_GRAPHS or OF_BUILDS.fullmatch(item.name) is not None) and not item.is_dir()
 
-    def _write_header(self) -> int:
-        """Write the header, which leaves room for the number of rows to grow, and return its length."""
-        self.file.seek(0)
-        header = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.rows, *self.shape)}
-        np.lib.format.write_array_header_1_0(self.file, header)
-        return self.file.tell()
+
+def _delete_files(folder: Path, kept: tuple[str, ...] = ()) -> None:
+    """Delete the files of a graph or a build in a folder, except those that are to be kept."""
+    for item in folder.iterdir():
+        if item.name not in kept and _is_own(item):
+            item.unlink()
+
+
+def _delete(folder: Path) -> None:
+    """Delete a graph, if there is one, unless its folder has got other files."""
+    if folder.is_dir():
+        _delete_files(folder)
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _checked(block: np.ndarray, dtype: np.dtype[Any], first: int) -> np.ndarray:

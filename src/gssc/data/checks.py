@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from gssc.data.arrays import as_array, as_text
 from gssc.errors import GsscError
+from gssc.names import counted
 
 _ROWS_AT_A_TIME = 65_536  # memory-mapped features are checked block by block, never read whole
 
@@ -41,11 +42,11 @@ class Cleaning:
     def summary(self) -> str:
         """Return the counts as one line for a terminal or a log."""
         parts = [
-            f"{count:,} {what}"
-            for count, what in (
-                (self.self_loops, "self-loops removed"),
-                (self.duplicate_edges, "duplicate edges removed"),
-                (self.one_way_edges_symmetrised, "one-way edges symmetrised"),
+            f"{counted(count, what)} {change}"
+            for count, what, change in (
+                (self.self_loops, "self-loop", "removed"),
+                (self.duplicate_edges, "duplicate edge", "removed"),
+                (self.one_way_edges_symmetrised, "one-way edge", "symmetrised"),
             )
             if count
         ]

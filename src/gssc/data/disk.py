@@ -27,6 +27,7 @@ import numpy as np
 
 from gssc.data.array_file import ArrayFile
 from gssc.data.checks import Cleaning
+from gssc.data.disk_checks import check_array, check_description
 from gssc.deploy import TableRows
 from gssc.errors import GsscError
 from gssc.files import read_json, sha256
@@ -58,13 +59,14 @@ def describe(folder: str | PathLike[str]) -> dict[str, Any]:
         raise GsscError(
             f"{folder / DESCRIPTION} is damaged: its digest differs; copy it again or build the graph again"
         )
+    check_description(about, folder / DESCRIPTION)
     for name, entry in about["files"].items():
         path = folder / name
         if not path.is_file():
             raise GsscError(f"{path} is missing; copy it again or build the graph again")
-        if path.stat().st_size != entry.get("bytes"):
+        if path.stat().st_size != entry["bytes"]:
             raise GsscError(
-                f"{path} has {path.stat().st_size:,} bytes, not {entry.get('bytes'):,}: it was cut short or changed; "
+                f"{path} has {path.stat().st_size:,} bytes, not {entry['bytes']:,}: it was cut short or changed; "
                 "copy it again or build the graph again"
             )
     return about
@@ -76,9 +78,9 @@ def digest_of(about: dict[str, Any]) -> str:
 
 
 def check_digests(folder: str | PathLike[str], names: Sequence[str] | None = None) -> None:
-    """Compare the SHA-256 of every file, or of those named, with the recorded one.
+    """Compare the SHA-256 of every file, or of those in ``names``, with the recorded one.
 
-    Raises GsscError naming the first that differs.
+    Raises GsscError with the first file that differs.
     """
     folder = Path(folder)
     for name, entry in describe(folder)["files"].items():
@@ -96,11 +98,8 @@ def open_graph(folder: str | PathLike[str], **changes: Any) -> Graph:
     folder = Path(folder)
     about = describe(folder)
     arrays = {name.removesuffix(".npy"): _open(folder / name, entry) for name, entry in about["files"].items()}
-    missing = {"features", "edges", "labels", *PARTS} - arrays.keys()
-    if missing:
-        raise GsscError(f"{folder / DESCRIPTION} does not list {min(missing)}.npy; build the graph again")
     features, edges = arrays["features"], arrays["edges"]
-    if edges.shape[:1] != (2,) or features.ndim != 2 or len(arrays["labels"]) != len(features):
+    if len(edges) != 2 or 0 in features.shape or len(arrays["labels"]) != len(features):
         raise GsscError(f"{folder}: shapes of features, edges and labels do not fit; build the graph again")
     fields: dict[str, Any] = {
         **arrays,
@@ -121,7 +120,7 @@ def row_blocks_of(
     Raises GsscError after the last block if the SHA-256 of the features is not the recorded one.
 
     Args:
-        folder: of the graph.
+        folder: folder of the graph.
         feature_names: the columns the model was trained on; a graph with feature names must have the same ones.
         width: number of features the model takes.
     """
@@ -151,6 +150,7 @@ def _open(path: Path, entry: dict[str, Any]) -> np.ndarray:
         raise GsscError(f"{path} cannot be read ({error}); copy it again or build the graph again") from None
     if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
         raise GsscError(f"{path} holds {array.dtype}{list(array.shape)}, not what {DESCRIPTION} lists; build it again")
+    check_array(array, path)
     return array
 
 

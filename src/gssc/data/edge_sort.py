@@ -6,6 +6,7 @@ Since a bucket holds a range of nodes, the concatenated sorted buckets are the s
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gssc.data.checks import Cleaning
+from gssc.data.npy_files import bytes_of, cut_short, damaged, write_values
 from gssc.errors import GsscError
 
 BUCKETS = 64
@@ -33,6 +35,7 @@ class EdgeSort:
 
     Attributes:
         self_loops: number of self-loops dropped so far.
+        checksums: CRC-32 of what was written to each bucket file.
     """
 
     def __init__(self, folder: Path, num_nodes: int, weighted: bool = False, most_records: int = MOST_RECORDS):
@@ -43,7 +46,7 @@ class EdgeSort:
         # The smaller end of a random pair is below x with probability 1 - (1 - x / N)^2.
         shares = 1 - np.sqrt(1 - np.arange(1, BUCKETS) / BUCKETS)
         self.bounds = np.ceil(shares * num_nodes).astype(np.int64)
-        self.self_loops = 0
+        self.self_loops, self.checksums = 0, [0] * BUCKETS
 
     def add(self, edges: np.ndarray, weights: np.ndarray | None = None) -> None:
         """Append a block of listed edges [2, n] to the bucket files."""
@@ -75,38 +78,47 @@ class EdgeSort:
         bucket = np.searchsorted(self.bounds, lower, side="right")
         order = np.argsort(bucket, kind="stable")
         ends = np.searchsorted(bucket[order], np.arange(BUCKETS + 1))
-        for number in np.unique(bucket):
-            with self._path(int(number)).open("ab") as file:
-                records[order[ends[number] : ends[number + 1]]].tofile(file)
+        for number in np.unique(bucket).tolist():
+            with self._path(number).open("ab") as file:
+                chosen = records[order[ends[number] : ends[number + 1]]]
+                self.checksums[number] = write_values(file, chosen, self.checksums[number])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sizes of the bucket files and the counts, from which a killed build can resume."""
+        """Return sizes and checksums of the bucket files and the counts, from which a killed build can resume."""
         paths = [self._path(number) for number in range(BUCKETS)]
         return {
             "self_loops": self.self_loops,
+            "checksums": list(self.checksums),
             "sizes": [path.stat().st_size if path.exists() else 0 for path in paths],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state of :meth:`state_dict`: anything written later is cut off."""
-        self.self_loops = state["self_loops"]
+        self.load_counts(state)
         for number, size in enumerate(state["sizes"]):
             path = self._path(number)
             path.touch()
             if path.stat().st_size < size:
-                raise GsscError(f"{path} was cut short; delete {self.folder} and build the graph again")
+                raise cut_short(path)
             with path.open("r+b") as file:
                 file.truncate(size)
 
+    def load_counts(self, state: dict[str, Any]) -> None:
+        """Restore the counts and checksums of a state of :meth:`state_dict`; files stay as they are."""
+        self.self_loops, self.checksums = state["self_loops"], list(state["checksums"])
+
     def sort_bucket(self, number: int) -> dict[str, Any]:
-        """Sort one bucket to its own file and return its counts: edges, duplicates, one-way and reversed edges."""
-        total = {"edges": 0, "duplicates": 0, "one_way": 0, "reversed": 0}
+        """Sort one bucket to its own file and return counts of edges, duplicates, one-way and reversed edges.
+
+        They include the checksum of the file. Raises GsscError if the bucket file is not as it was written.
+        """
+        total = {"edges": 0, "duplicates": 0, "one_way": 0, "reversed": 0, "checksum": 0}
         temporary = self._sorted(number).with_suffix(".part")
         with temporary.open("wb") as out:
-            for records in self._divided(self._path(number)):
+            for records in self._divided(number):
                 kept, counts = self._without_repeats(records)
-                kept.tofile(out)
-                total = {name: total[name] + counts[name] for name in total}
+                total = {name: count + counts.get(name, 0) for name, count in total.items()}
+                total["checksum"] = write_values(out, kept, total["checksum"])
         temporary.replace(self._sorted(number))
         return total
 
@@ -114,11 +126,26 @@ class EdgeSort:
         """Delete the unsorted file of a sorted bucket."""
         self._path(number).unlink(missing_ok=True)
 
-    def sorted_edges(self, number: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Yield the edges [2, n] of a sorted bucket and their weights, in parts."""
-        with self._sorted(number).open("rb") as file:
+    def sorted_edges(self, number: int, counts: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Yield the edges [2, n] of a sorted bucket and their weights, in parts.
+
+        Raises GsscError if the file is missing or, after the last part, if it is not as it was written.
+
+        Args:
+            number: number of the bucket.
+            counts: what :meth:`sort_bucket` returned for it.
+        """
+        path, edges, checksum = self._sorted(number), 0, 0
+        if not path.exists():
+            raise cut_short(path)
+        with path.open("rb") as file:
             while len(records := np.fromfile(file, dtype=self.record, count=self.most_records)):
+                edges, checksum = edges + len(records), zlib.crc32(bytes_of(records), checksum)
                 yield np.stack(np.divmod(records["key"], self.num_nodes)), records["weight"] if self.weighted else None
+        if edges < counts["edges"]:
+            raise cut_short(path)
+        if checksum != counts["checksum"]:
+            raise damaged(path)
 
     def cleaning(self, counts: list[dict[str, Any]]) -> Cleaning:
         """Return the total changes of all buckets; if every edge is listed once as (u, v), none counts as one-way."""
@@ -145,24 +172,33 @@ class EdgeSort:
         }
         return kept, counts
 
-    def _divided(self, path: Path) -> Iterator[np.ndarray]:
+    def _divided(self, number: int) -> Iterator[np.ndarray]:
         """Yield the records of a bucket in order, in parts of bounded size, each a range of numbers."""
+        path, written = self._path(number), self.checksums[number]
         if not path.exists():
+            if written:
+                raise cut_short(path)
             return
         count = path.stat().st_size // self.record.itemsize
         if count <= self.most_records:
-            yield np.fromfile(path, dtype=self.record)
+            records = np.fromfile(path, dtype=self.record)
+            if zlib.crc32(bytes_of(records)) != written:
+                raise damaged(path)
+            yield records
             return
         mapped = np.memmap(path, dtype=self.record, mode="r")
         sample = np.sort(mapped["key"][:: max(1, count // 100_000)] >> 1)
         parts = 2 * -(-count // self.most_records)
         bounds = np.unique(sample[np.linspace(0, len(sample) - 1, parts + 1)[1:-1].astype(np.int64)])
         for low, high in zip([-1, *bounds.tolist()], [*bounds.tolist(), 2**62], strict=True):
-            chosen = []
+            chosen, checksum = [], 0
             for start in range(0, count, self.most_records):
                 block = np.array(mapped[start : start + self.most_records])
-                number = block["key"] >> 1
-                chosen.append(block[(number > low) & (number <= high)])
+                checksum = zlib.crc32(bytes_of(block), checksum)
+                edge = block["key"] >> 1
+                chosen.append(block[(edge > low) & (edge <= high)])
+            if checksum != written:
+                raise damaged(path)
             yield np.concatenate(chosen)
 
     def _path(self, number: int) -> Path:

@@ -22,7 +22,7 @@ EDGES = 1 << 20  # listed edges per block
 
 @dataclass
 class NodeFacts:
-    """Everything about the nodes except their features.
+    """Labels, split, names and ids of the nodes: everything except their features.
 
     Args:
         labels: in the form of :class:`~gssc.graph.Graph`.
@@ -47,7 +47,7 @@ Edges = tuple[np.ndarray, np.ndarray | None]  # listed edges [2, n] and their we
 
 
 class GraphStream(Protocol):
-    """A graph, read in blocks. They come in the same order every time, so that a build can be resumed.
+    """A graph that is read in blocks, in the same order every time, so that a build can be resumed.
 
     Attributes:
         name: name of the graph.

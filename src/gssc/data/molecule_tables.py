@@ -68,7 +68,7 @@ def header_and_rows(
     """Return the header of a table and an iterator over its rows, each with its line number.
 
     Args:
-        path: what to call the table in an error.
+        path: path shown in errors.
         lines: the cells of its lines with their numbers; an empty line has no cells.
     """
     first = next(lines, None)

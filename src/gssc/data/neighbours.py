@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,17 +19,20 @@ import scipy.sparse as sp
 
 from gssc.data.scaling import Scaling
 from gssc.extras import require
+from gssc.progress_bar import OnStage
 
 NEIGHBOURS = 8  # default number of neighbours per row; GSSCClassifier has the same default
 BLOCKS_UP_TO = 5_000  # rows; below, faster searches save less than a second
 APPROXIMATE_FROM = 100_000  # rows
+SEARCHING = "finding neighbours"  # stage of an import
 _DISTANCES_AT_A_TIME = 1 << 22
+_ROWS_AT_A_TIME = 8192  # searched together, enough for all threads
 _TREE_UP_TO = 6  # columns; for so few, a tree is faster than all distances and than an index, for any number of rows
 _SPARE = 3  # extra neighbours requested beyond k, to detect most ties
 _LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 40, 48  # of the index: links per row, candidates while building and searching
 
 
-def nearest_neighbour_edges(features: Any, k: int) -> np.ndarray:
+def nearest_neighbour_edges(features: Any, k: int, on_stage: OnStage | None = None) -> np.ndarray:
     """Return edges [2, E], each once, between rows of which one is among the other's `k` nearest (Euclidean).
 
     Ties are broken in favour of rows that come first in the table. For 100,000 or more dense rows with more than six
@@ -37,35 +41,51 @@ def nearest_neighbour_edges(features: Any, k: int) -> np.ndarray:
     Args:
         features: [N, d] numbers, dense or SciPy sparse.
         k: neighbours of each row, from 1 to N - 1.
+        on_stage: called with the name of each stage and the share of it that is done, or None if that is unknown.
     """
-    count, columns = features.shape
-    many = count >= APPROXIMATE_FROM and columns > _TREE_UP_TO
+    count, stage = features.shape[0], on_stage or (lambda name, share: None)
+    stage(SEARCHING, None)
     if count <= BLOCKS_UP_TO or sp.issparse(features):
-        pairs = by_blocks(features, k)
-    elif many and _installed("faiss"):
-        pairs = by_index(features, k)
+        pairs = by_blocks(features, k, on_stage=stage)
+    elif is_approximate(features):
+        pairs = by_index(features, k, on_stage=stage)
     else:
-        if many:
+        if _has_many_rows(features):
             warnings.warn(
                 f"finding the neighbours of {count:,} rows exactly takes time that grows with their square: "
                 "pip install 'gssc[ann]' for an approximate search",
                 stacklevel=2,
             )
-        pairs = by_scikit_learn(features, k) if _installed("sklearn") else by_blocks(features, k)
+        by_all = by_scikit_learn if _installed("sklearn") else by_blocks
+        pairs = by_all(features, k, on_stage=stage)
     edges: np.ndarray = np.unique(np.sort(pairs, axis=0), axis=1)
     return edges
 
 
-def row_neighbours(features: Any, k: int, scaling: Scaling) -> np.ndarray:
+def is_approximate(features: Any) -> bool:
+    """Return whether :func:`nearest_neighbour_edges` searches these features approximately."""
+    return _has_many_rows(features) and _installed("faiss")
+
+
+def _has_many_rows(features: Any) -> bool:
+    """Return whether an exact search of these features would be slow."""
+    count, columns = features.shape
+    return bool(count >= APPROXIMATE_FROM and columns > _TREE_UP_TO and not sp.issparse(features))
+
+
+def row_neighbours(features: Any, k: int, scaling: Scaling, on_stage: OnStage | None = None) -> np.ndarray:
     """Return edges [2, E] between each row of a table and its `k` nearest rows (or all others), after scaling."""
-    return nearest_neighbour_edges(scaling.for_neighbours(scaling.applied(features)), min(k, features.shape[0] - 1))
+    scaled = scaling.for_neighbours(scaling.applied(features))
+    return nearest_neighbour_edges(scaled, min(k, features.shape[0] - 1), on_stage)
 
 
 def _installed(module: str) -> bool:
     return find_spec(module) is not None
 
 
-def by_blocks(features: Any, k: int, rows: np.ndarray | None = None) -> np.ndarray:
+def by_blocks(
+    features: Any, k: int, rows: np.ndarray | None = None, on_stage: OnStage | None = None, stage: str = SEARCHING
+) -> np.ndarray:
     """Return each of `rows` (default all) paired with its k nearest rows, [2, rows * k], by computing all distances.
 
     Rows are processed in blocks: time grows with the square of their number, memory does not.
@@ -88,6 +108,8 @@ def by_blocks(features: Any, k: int, rows: np.ndarray | None = None) -> np.ndarr
         distances[np.arange(len(block)), block] = np.inf
         first, second = _smallest(distances, k)
         pairs.append(np.stack([block[first], second]))
+        if on_stage is not None:
+            on_stage(stage, (start + len(block)) / len(rows))
     return np.concatenate(pairs, axis=1)
 
 
@@ -99,7 +121,7 @@ def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
     return np.nonzero(below | (ties & (np.cumsum(ties, axis=1) <= missing)))
 
 
-def by_scikit_learn(features: np.ndarray, k: int) -> np.ndarray:
+def by_scikit_learn(features: np.ndarray, k: int, on_stage: OnStage | None = None) -> np.ndarray:
     """Return each row paired with its k nearest rows, [2, N * k], by scikit-learn's exact search.
 
     A few more than k neighbours are requested. If all those beyond the k-th are at the same distance as the k-th, rows
@@ -110,7 +132,7 @@ def by_scikit_learn(features: np.ndarray, k: int) -> np.ndarray:
     asked = min(k + 1 + _SPARE, count)
     algorithm = "kd_tree" if columns <= _TREE_UP_TO else "brute"
     search = require("sklearn.neighbors", extra="data").NearestNeighbors(n_neighbors=asked, algorithm=algorithm)
-    lengths, found = search.fit(exact).kneighbors(exact)
+    lengths, found = _in_parts(search.fit(exact).kneighbors, exact, on_stage)
     distances = (lengths**2).round(9)
     itself = found == np.arange(count)[:, None]
     distances[itself] = np.inf
@@ -121,10 +143,24 @@ def by_scikit_learn(features: np.ndarray, k: int) -> np.ndarray:
     tied = (distances[:, k - 1] == distances[np.arange(count), last]) & (asked < count)
     clear = np.flatnonzero(~tied)
     pairs = np.stack([np.repeat(clear, k), found[clear, :k].ravel()])
-    return np.concatenate([pairs, by_blocks(exact, k, np.flatnonzero(tied))], axis=1)
+    again = by_blocks(exact, k, np.flatnonzero(tied), on_stage, "finding neighbours at equal distances")
+    return np.concatenate([pairs, again], axis=1)
 
 
-def by_index(features: np.ndarray, k: int) -> np.ndarray:
+def _in_parts(
+    search: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], rows: np.ndarray, on_stage: OnStage | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return distances and neighbours of all rows, searched some thousand rows at a time to show progress."""
+    parts = []
+    for start in range(0, len(rows), _ROWS_AT_A_TIME):
+        parts.append(search(rows[start : start + _ROWS_AT_A_TIME]))
+        if on_stage is not None:
+            on_stage(SEARCHING, min(1.0, (start + _ROWS_AT_A_TIME) / len(rows)))
+    lengths, found = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return lengths, found
+
+
+def by_index(features: np.ndarray, k: int, on_stage: OnStage | None = None) -> np.ndarray:
     """Return each row paired with approximately its k nearest rows, [2, at most N * k], by an HNSW index.
 
     `Efficient and robust approximate nearest neighbor search <https://arxiv.org/abs/1603.09320>`_, as implemented in
@@ -136,12 +172,14 @@ def by_index(features: np.ndarray, k: int) -> np.ndarray:
     index.hnsw.efConstruction = _BUILD_WIDTH
     index.hnsw.efSearch = max(_SEARCH_WIDTH, 4 * k)
     threads = faiss.omp_get_max_threads()
+    if on_stage is not None:
+        on_stage("building the index of neighbours", None)  # in one call, whose progress is not known
     try:
         faiss.omp_set_num_threads(1)
         index.add(rows)
     finally:
         faiss.omp_set_num_threads(threads)
-    _, found = index.search(rows, k + 1)
+    _, found = _in_parts(lambda part: index.search(part, k + 1), rows, on_stage)
     others = (found >= 0) & (found != np.arange(len(rows))[:, None])
     others &= np.cumsum(others, axis=1) <= k
     first, place = np.nonzero(others)

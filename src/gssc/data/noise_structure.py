@@ -173,7 +173,7 @@ def _changed(
     if not edges.shape[1]:
         raise GsscError(f"the noise would remove all {graph.num_edges:,} edges of {graph.name}: use a lower rate")
     weights = None
-    if graph.edge_weight is not None:  # added edges must not be recognisable by their weight
+    if graph.edge_weight is not None:  # so that added edges cannot be recognised by their weight
         weights = np.concatenate([graph.edge_weight[kept], rng.choice(graph.edge_weight, size=added.shape[1])])
     noisy = graph.with_(edges=edges, edge_weight=weights)
     return StructureNoise(noisy, graph.edges[:, ~kept], added, counted / graph.num_edges)

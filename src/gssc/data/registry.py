@@ -48,7 +48,7 @@ def load_dataset(
         name: a key of `DATASETS`.
         split: "public", "authors", "fixed-<k>" (k-th published split, from 0), "per-class:<n>" or
             "ratio:<a>/<b>/<c>"; each dataset offers some of these and has a default.
-        seed: of the seeded splits, and of the generators `digits` and `csbm`.
+        seed: seed of the seeded splits, and of the generators `digits` and `csbm`.
         setting: "transductive", "inductive" or "cold-start".
         options: passed to the dataset's loader, such as csbm's `nodes` or ogbn-arxiv's `features`.
     """

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gssc.data.array_file import ArrayFile
+from gssc.data.disk_checks import check_finite
 from gssc.errors import GsscError
 
 # Beyond this ratio of offset to spread, single precision leaves fewer than four digits to tell values apart.
@@ -36,10 +37,11 @@ class Scaling:
 
     Args:
         normalize: ``row`` divides every row by the sum of its absolute values, ``none`` does not.
-        mean, scale: of every column, to subtract and then to divide by; None for neither. The scale of a column that
-            does not vary is infinite: there is nothing to learn from it, so it has no weight in a deployed model.
-        gain: of every column; what is scaled becomes asinh(gain z) / gain, which is z near zero and a logarithm far
-            out. None leaves it as it is.
+        mean, scale: of every column, one number to subtract and one to divide by; None for neither. The scale of a
+            column that does not vary is infinite: there is nothing to learn from it, so it has no weight in a deployed
+            model.
+        gain: gain of every column: the scaled value z becomes asinh(gain z) / gain, which is z near zero and a
+            logarithm far out. None leaves it as it is.
     """
 
     normalize: Literal["row", "none"]
@@ -83,7 +85,7 @@ class Scaling:
         return standard if normalize == "standard" else standard._squashing(features)
 
     def _squashing(self, features: np.ndarray) -> Scaling:
-        """Return the same for columns without long tails; the others by their medians, and squashed."""
+        """Return this scaling with columns that have long tails centred at their medians and compressed by asinh."""
         assert self.mean is not None
         assert self.scale is not None
         middle, usual, long = tails(some_rows(features))
@@ -91,7 +93,7 @@ class Scaling:
         return Scaling("none", np.where(long, middle, self.mean), np.where(long, usual, self.scale), gain)
 
     def lengthened(self, rows: Any) -> Scaling:
-        """Return the same scaling for rows divided by their sums, followed by a factor: their mean length becomes one.
+        """Return this scaling for rows divided by their sums, times a factor that makes their mean length one.
 
         Args:
             rows: as this scaling makes them, [N, d].
@@ -203,11 +205,15 @@ def some_rows(features: Any) -> Any:
     if count <= most and not mapped:
         return features
     chosen = np.linspace(0, count - 1, min(count, most)).astype(np.int64)
-    return ArrayFile(features)[chosen] if mapped else features[chosen]
+    if not mapped:
+        return features[chosen]
+    rows = ArrayFile(features)[chosen]
+    check_finite(rows, chosen)
+    return rows
 
 
 def mean_length(rows: Any) -> float:
-    """Mean Euclidean length of sparse or non-negative rows; 1 for others, which stand on a scale of their own.
+    """Return the mean Euclidean length of sparse or non-negative rows; 1 for others, whose scale is kept.
 
     Rows divided by their sums are short, the shorter the more values they have; of length one on average, all sets of
     features suit the same learning rate.

@@ -44,7 +44,7 @@ def csbm(
         signal: length of the mean feature vector of a class; the noise has standard deviation 1 per feature.
         homophily: probability that an edge joins two nodes of one class.
         features: number of features.
-        seed: of everything drawn, the split included.
+        seed: seed of everything drawn, the split included.
         per_class: training labels per class.
     """
     options: dict[str, Any] = {
@@ -175,7 +175,7 @@ class CsbmStream:
         num_edges: number of edges drawn.
         per_class: training labels per class.
         val, test: number of validation and test nodes.
-        seed: of everything drawn.
+        seed: seed of everything drawn.
     """
 
     name, weighted = "csbm", False

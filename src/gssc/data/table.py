@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -36,7 +36,8 @@ from gssc.text_tables import (
 
 _WHOLE = re.compile(r"-?\d+(\.0+)?")  # pandas writes whole numbers as 3.0 if the column has missing values
 
-SHOWN_PROBLEMS = 5  # of columns in one error
+SHOWN_PROBLEMS = 5  # columns named in one error
+OnShare = Callable[[float], None]  # called with the share of some work that is done
 
 # Names of the row numbers that pandas writes by default: empty in CSV, the index level in Parquet.
 _ROW_NUMBERS = re.compile(r"(__index_level_\d+__)?")
@@ -89,7 +90,9 @@ class Table:
             return as_text(value, f"{self.where(row)}, column {name!r}").strip()
         return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
-    def numbers(self, names: Sequence[str], *, blank: float | None = None) -> np.ndarray:
+    def numbers(
+        self, names: Sequence[str], *, blank: float | None = None, on_share: OnShare | None = None
+    ) -> np.ndarray:
         """Return columns as float32 [rows, columns]; a blank cell becomes `blank`, or is an error without it."""
         result = np.empty((len(self), len(names)), dtype=np.float32)
         for position, name in enumerate(names):
@@ -102,6 +105,8 @@ class Table:
                 row = int(large[0])
                 raise GsscError(f"{self.where(row)}, column {name!r}: {column[row]:g} is too large: rescale the column")
             result[:, position] = column
+            if on_share is not None:
+                on_share((position + 1) / len(names))
         return result
 
     def _column_of_numbers(self, name: str, blank: float | None) -> np.ndarray:
@@ -140,7 +145,7 @@ class Table:
         return np.asarray(values, dtype=np.float64)
 
     def _other_problems(self, names: Sequence[str], blank: float | None) -> str:
-        """Return the end of an error about one column: what else is to be done, so that it is done at once."""
+        """Return text for the end of an error: the problems of other columns, so that all can be fixed at once."""
         found = []
         for name in names:
             cells = [cell for cell in self.columns[name] if not is_missing(cell)]
@@ -170,19 +175,27 @@ def without_row_numbers(table: Table) -> list[str]:
     return [name for name in table.names if not _ROW_NUMBERS.fullmatch(name)]
 
 
-def read_table(path: str | PathLike[str], *, of_edges: bool = False, decimal: str = ".") -> Table:
+def read_table(
+    path: str | PathLike[str], *, of_edges: bool = False, decimal: str = ".", on_share: OnShare | None = None
+) -> Table:
     """Return the table in a .csv, .tsv, .tab, .txt (any of them also .gz), .parquet or .pq file.
 
     A first line of numbers is data, not a header, and the columns are called "column 1" and so on. The exception is
     0, 1, 2, ..., the default column names of pandas, unless the table is `of_edges`. A table may have a header and no
-    rows. `decimal` is the decimal mark in text tables.
+    rows. `decimal` is the decimal mark in text tables. `on_share` is called with the share of the file that is read: of
+    the bytes of a text table, of the columns of Parquet.
     """
     path = Path(path)
     if _kind(path) in PARQUET_ENDINGS:
         with _opened_parquet(path) as file:
             table = file.read()
-            return _of_parquet(path, table.column_names, [column.to_pylist() for column in table.columns])
-    return next(_text_blocks(path, None, of_edges, decimal))
+            columns = []
+            for column in table.columns:
+                columns.append(column.to_pylist())
+                if on_share is not None:
+                    on_share(len(columns) / table.num_columns)
+            return _of_parquet(path, table.column_names, columns)
+    return next(_text_blocks(path, None, of_edges, decimal, on_share))
 
 
 def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str = ".") -> Iterator[Table]:
@@ -196,7 +209,7 @@ def table_blocks(path: Path, rows: int, *, of_edges: bool = False, decimal: str 
 
 
 def _kind(path: Path) -> str:
-    """Return the ending of a table's name. Raises GsscError if it is no table."""
+    """Return the ending of a table's name. Raises GsscError if it is not that of a table."""
     if path.is_dir():
         raise GsscError(f"{path} is a folder: give the table in it")
     require_file(path)
@@ -206,10 +219,13 @@ def _kind(path: Path) -> str:
     return kind
 
 
-def _text_blocks(path: Path, rows: int | None, of_edges: bool, decimal: str) -> Iterator[Table]:
+def _text_blocks(
+    path: Path, rows: int | None, of_edges: bool, decimal: str, on_share: OnShare | None = None
+) -> Iterator[Table]:
     """Yield a text table in blocks of rows; in one block if ``rows`` is None."""
     try:
-        names, lines = named_columns(path, records_of(path, decimal), _names_an_edge if of_edges else is_header)
+        found = records_of(path, decimal, on_share=on_share)
+        names, lines = named_columns(path, found, _names_an_edge if of_edges else is_header)
         for block in _in_blocks(lines, rows):
             columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
             yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
@@ -244,7 +260,7 @@ def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
 
 @contextmanager
 def _opened_parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file; whatever is wrong with it is a GsscError."""
+    """Open a Parquet file. Raises GsscError if it cannot be read."""
     parquet = require("pyarrow.parquet", extra="tables")
     errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
     try:

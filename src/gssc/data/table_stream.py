@@ -131,7 +131,7 @@ class NodeNames:
 
     Args:
         ids: [N] whole numbers or texts.
-        path: of the node table, for error messages.
+        path: path of the node table, for error messages.
     """
 
     def __init__(self, ids: np.ndarray, path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, Literal
 
@@ -18,12 +19,14 @@ from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
 from gssc.data.table import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.progress_bar import OnStage
 from gssc.text_tables import ID_NAMES, LABEL_NAMES, counts_from_zero, is_number
 
 UNKNOWN_LABELS = ("", "nan", "NaN", "NA")
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf)", re.ASCII | re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
 DEFAULT_SPLIT = "ratio:60/20/20"
+CHECKING = "checking columns"  # stage of an import
 
 
 def import_tables(
@@ -45,6 +48,7 @@ def import_tables(
     seed: int = 0,
     setting: str = "transductive",
     name: str | None = None,
+    on_stage: OnStage | None = None,
 ) -> Graph:
     """Return a graph built from a node table and an edge table (CSV, TSV or Parquet).
 
@@ -69,6 +73,7 @@ def import_tables(
             (default "ratio:60/20/20"), drawn with `seed`.
         setting: "transductive", "inductive" or "cold-start".
         name: name of the graph; by default that of the node file.
+        on_stage: called with the name of each stage and the share of it that is done, or None if that is unknown.
     """
     if features_from not in ("columns", "structure"):
         raise GsscError(f"features_from is {features_from!r}: use columns or structure")
@@ -76,7 +81,10 @@ def import_tables(
         raise GsscError("features from the structure need edges: give an edge table (edges, --edges)")
     if edges is None and (source_column or target_column or weight_column):
         raise GsscError("columns of an edge table are given, but no edge table: give it (edges, --edges)")
-    node_table = read_table(nodes, decimal=decimal)
+    stage = on_stage or (lambda name, share: None)
+    stage("reading nodes", None)
+    node_table = read_table(nodes, decimal=decimal, on_share=partial(stage, "reading nodes"))
+    stage(CHECKING, None)
     columns = NodeColumns.of(
         node_table,
         id_column=id_column,
@@ -90,7 +98,7 @@ def import_tables(
     features: np.ndarray | None = None
     if features_from == "columns":
         try:
-            features = node_table.numbers(columns.features)
+            features = node_table.numbers(columns.features, on_share=partial(stage, CHECKING))
         except GsscError as error:
             if label_column is not None or "is not a number" not in str(error):
                 raise
@@ -103,13 +111,16 @@ def import_tables(
         parts, split_name = drawn_split(labels, split, seed)
     edge_weight: np.ndarray | None = None
     if edges is None:
-        edge_index = table_neighbours(features, n_neighbors)
+        edge_index = table_neighbours(features, n_neighbors, on_stage)
     else:
         # A first line 0, 1, 2 may be an edge and its weight.
-        edge_table = read_table(edges, of_edges=True, decimal=decimal)
+        stage("reading edges", None)
+        edge_table = read_table(edges, of_edges=True, decimal=decimal, on_share=partial(stage, "reading edges"))
+        stage("looking up the ends of edges", None)
         edge_index, edge_weight = edges_of_table(
             edge_table, source_column, target_column, weight_column, row_of, node_table
         )
+    stage("checking the graph", None)
     return Graph(
         features,
         edge_index,
@@ -185,13 +196,13 @@ def drawn_split(labels: np.ndarray, split: str | None, seed: int) -> tuple[Split
     return (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)), "none"
 
 
-def table_neighbours(features: Any, n_neighbors: int) -> np.ndarray:
+def table_neighbours(features: Any, n_neighbors: int, on_stage: OnStage | None = None) -> np.ndarray:
     """Return edges [2, E] between each row of a table and its nearest rows, after scaling the columns."""
     if features.shape[0] < 2:
         raise GsscError("a table with one row has no neighbours: give more rows, or an edge table")
     if n_neighbors < 1:
         raise GsscError(f"n_neighbors is {n_neighbors}: use at least 1")
-    return row_neighbours(features, n_neighbors, Scaling.of(features, "auto"))
+    return row_neighbours(features, n_neighbors, Scaling.of(features, "auto"), on_stage)
 
 
 def _refuse_data_as_names(table: Table) -> None:
