@@ -21,7 +21,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def numbered(nodes: int, sparse: bool = False) -> FeatureTable:
-    """Features that say whose they are: row i is (i, 1)."""
+    """Features that identify their node: row i is (i, 1)."""
     features = np.stack([np.arange(nodes), np.ones(nodes)], axis=1).astype(np.float32)
     return FeatureTable(sp.csr_matrix(features) if sparse else features)
 
@@ -37,7 +37,7 @@ def node_of(batch: EdgeBatch, positions: torch.Tensor) -> np.ndarray:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 40), st.integers(1, 12))
-def test_every_pair_is_visited_exactly_once_an_epoch(count: int, batch_size: int):
+def test_every_pair_is_visited_exactly_once_per_epoch(count: int, batch_size: int):
     pairs = np.stack([np.arange(count), np.arange(count)[::-1]])
     visited = [batch.index for batch in batches_of(max(count, 1), batch_size).epoch(pairs, rng())]
     assert sorted(np.concatenate([*visited, np.empty(0)]).tolist()) == list(range(count))

@@ -1,4 +1,4 @@
-"""Algorithm 1 end to end on graphs small enough to train in a blink: what it promises, and odd input."""
+"""Algorithm 1 end to end on small graphs: its guarantees, and odd input."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_eq_14_empties_the_edge_set_and_eq_16_does_not():
 def test_pretraining_leaves_the_sparsifier_able_to_learn(pretrain: int):
     """To keep every edge is where it starts; an M that rounds to one would have no gradient to leave that by.
 
-    True labels stand in for pseudo-labels here, so that nothing but the sparsifier is on trial.
+    True labels stand in for pseudo-labels here, so that nothing but the sparsifier is tested.
     """
     graph = csbm(nodes=80, classes=2, features=32, degree=4, per_class=6, signal=3.0)
     config = settings(train__warmup_epochs=0, sparsifier__pretrain_epochs=pretrain, sparsifier__hidden=64)
@@ -330,7 +330,7 @@ def test_the_learning_rate_falls_in_the_last_phase_alone():
     assert falling(1.0) == pytest.approx(0.01)
 
 
-def test_fit_returns_the_epoch_validation_liked_best():
+def test_fit_returns_the_epoch_with_the_best_validation_score():
     seen = []
     run = fit(GRAPH, settings(train__epochs=6), on_epoch=seen.append)
     best = max(seen, key=lambda record: (record.val_score, -record.val_loss))
@@ -469,12 +469,12 @@ def test_unseen_test_rows_never_touch_the_weights(setting: str):
     runs = [fit(graph, settings(train__epochs=4)) for graph in (clean, poisoned)]
     assert identical(weights(runs[0]), weights(runs[1]))
     assert [run.training.table.shape[0] for run in runs] == [GRAPH.num_nodes - len(GRAPH.test)] * 2
-    # The test itself has teeth: where test rows are seen, the same garbage does change the weights.
+    # The test can fail: where test rows are seen, the same garbage does change the weights.
     seen = [fit(graph.with_(setting="transductive"), settings()) for graph in (clean, poisoned)]
     assert not identical(weights(seen[0]), weights(seen[1]))
 
 
-def test_test_labels_have_no_say_at_all():
+def test_test_labels_have_no_influence_at_all():
     labels = GRAPH.labels.copy()
     labels[GRAPH.test] = 1 - labels[GRAPH.test]
     runs = [fit(graph, settings(train__epochs=5)) for graph in (GRAPH, GRAPH.with_(labels=labels))]

@@ -49,7 +49,7 @@ def test_the_mean_forgets_by_its_decay() -> None:
     assert torch.allclose(consensus.soft_labels(), torch.tensor([[0.97 / 1.97, 1 / 1.97]] * 4))
 
 
-def test_the_mean_that_validation_likes_best_counts_and_of_equals_the_last() -> None:
+def test_the_mean_with_the_best_validation_score_is_kept_and_of_equals_the_last() -> None:
     consensus = Consensus(TASK, PATH, torch.full((4,), -1), steps=0)
     for first, merit in ((0.9, 0.5), (0.8, 0.7), (0.7, 0.7), (0.1, 0.6)):
         consensus.keep_if_best(torch.tensor([[first, 1 - first]] * 4), merit)
@@ -148,7 +148,7 @@ def test_resuming_around_the_last_phase_ends_in_the_same_weights(tmp_path, stop_
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_unseen_nodes_have_no_say() -> None:
+def test_unseen_nodes_have_no_influence() -> None:
     graph = csbm(nodes=80, degree=4, per_class=4).with_(setting="inductive")
     poisoned_features = graph.features.copy()
     poisoned_features[graph.test] += 100

@@ -104,7 +104,7 @@ def test_training_never_sees_test_nodes_in_the_inductive_setting(model, graph):
     changed = apart.with_(features=features, _checked_features=None)
     before, after = fit(model, "none", apart), fit(model, "none", changed)
     assert before.val_score == after.val_score
-    if model not in ("sgformer", "glognn"):  # these let every node speak to every other when they predict
+    if model not in ("sgformer", "glognn"):  # in these, every node attends to all others in prediction
         others = np.setdiff1d(np.arange(graph.num_nodes), graph.test)
         np.testing.assert_allclose(before.scores[others], after.scores[others], atol=1e-5)
 

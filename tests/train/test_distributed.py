@@ -167,7 +167,7 @@ def test_a_killed_process_ends_the_run_in_one_line_and_it_resumes(tmp_path: Path
 def test_one_process_changes_nothing() -> None:
     one = Processes()
     values = np.array([1.0, 2.0])
-    assert one.scales(3, 0.0) == [1.0, 1.0]
+    assert list(one.scaled([3, 5], lambda pairs: (pairs, 0.0))) == [(3, [1.0, 1.0]), (5, [1.0, 1.0])]
     assert one.mean(values) is values
     assert one.share(1) == slice(0, 1)
     assert one.from_first(lambda: 5) == 5

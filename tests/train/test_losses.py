@@ -167,7 +167,7 @@ def test_homophily_share_by_hand():
 def test_homophily_share_raises_agreeing_and_lowers_disagreeing_edges():
     weights = torch.tensor([1.0, 1.0, 1.0, 0.0], requires_grad=True)
     losses.homophily_share(weights, AGREE).backward()
-    # d/dw_e of sum(w a) / sum(w) is (a_e - 2/3) / 3: (1/9, -2/9, 1/9, -2/9); dropped edges are told as well.
+    # d/dw_e of sum(w a) / sum(w) is (a_e - 2/3) / 3: (1/9, -2/9, 1/9, -2/9); dropped edges get a gradient as well.
     assert weights.grad.tolist() == pytest.approx([1 / 9, -2 / 9, 1 / 9, -2 / 9])
 
 
@@ -183,14 +183,14 @@ def test_homophily_ratio_raises_agreeing_and_lowers_disagreeing_kept_edges():
     weights = torch.tensor([1.0, 1.0, 1.0, 0.0], requires_grad=True)
     ratio = losses.homophily_ratio(weights, AGREE)
     ratio.backward()
-    # Means of kept weights are 1 and 1. d/dw_1 = 1 / 1; d/dw_0 = d/dw_2 = -1 / 2; the dropped edge has no say.
+    # Means of kept weights are 1 and 1. d/dw_1 = 1 / 1; d/dw_0 = d/dw_2 = -1 / 2; the dropped edge has none.
     assert ratio.item() == 1
     assert weights.grad.tolist() == pytest.approx([-0.5, 1, -0.5, 0])
 
 
 @pytest.mark.parametrize("agree", [torch.ones(4), torch.zeros(4)])
 @pytest.mark.parametrize("weights", [torch.ones(4), torch.zeros(4)])
-def test_homophily_ratio_of_one_kind_of_edge_says_nothing(agree: Tensor, weights: Tensor):
+def test_homophily_ratio_of_one_kind_of_edge_has_no_effect(agree: Tensor, weights: Tensor):
     weights = weights.clone().requires_grad_()
     ratio = losses.homophily_ratio(weights, agree)
     ratio.backward()

@@ -45,7 +45,7 @@ def test_equal_in_everything_keeps_the_earlier():
     assert kept(best, epoch(0, 0.5, 1.0), epoch(1, 0.5, 1.0)) == 0
 
 
-def test_test_accuracy_has_no_say():
+def test_test_accuracy_has_no_influence():
     best = BestEpoch(patience=5, validation=True)
     assert kept(best, epoch(0, 0.5, 1.0, test_score=0.1), epoch(1, 0.5, 1.0, test_score=0.9)) == 0
 
@@ -84,6 +84,6 @@ def test_the_first_sound_epoch_replaces_a_broken_one():
 
 
 def test_without_a_defined_accuracy_loss_decides():
-    """ROC-AUC needs both classes of a task among the validation nodes; where it has none, loss still has a say."""
+    """ROC-AUC needs both classes of a task among the validation nodes; where it has none, the loss decides."""
     best = BestEpoch(patience=5, validation=True)
     assert kept(best, epoch(0, nan(), 1.0), epoch(1, nan(), 0.5), epoch(2, nan(), 0.7)) == 1

@@ -186,7 +186,7 @@ def opinions_of(training: StreamedLearner, nodes: np.ndarray) -> np.ndarray:
     return training.teacher(training.sketches.of_nodes(nodes), training.dense_rows(nodes))
 
 
-def test_the_teacher_knows_more_than_rows_tell(on_disk: Graph) -> None:
+def test_the_teacher_is_better_than_rows_alone(on_disk: Graph) -> None:
     training = StreamedLearner(on_disk, learner_settings())
     training.prepare()
     assert training.teacher is not None

@@ -27,7 +27,7 @@ def test_a_wrong_label_is_found_by_the_others() -> None:
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
-def test_a_row_never_vouches_for_its_own_label() -> None:
+def test_a_label_is_not_evidence_for_itself() -> None:
     rows = np.array([[1.0, 0], [0, 1], [0, 1], [1, 0]])
     # The two rows of a class are at right angles: left out, the one has nothing in common with the other (cosine 0),
     # and at 45 degrees to the sum of the other class. No label fits, so the cosines are as blunt as can be.

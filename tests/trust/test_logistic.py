@@ -26,7 +26,7 @@ def test_what_a_line_divides_gives_finite_weights() -> None:
     assert weights[0] == pytest.approx(0, abs=1e-6)
 
 
-def test_inputs_that_say_nothing_leave_the_share() -> None:
+def test_uninformative_inputs_give_the_share() -> None:
     weights = fit_logistic(np.zeros((4, 1)), np.array([0.0, 1, 1, 1]))
     np.testing.assert_allclose(weights, [np.log(3), 0], atol=1e-3)
 

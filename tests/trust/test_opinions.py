@@ -1,4 +1,4 @@
-"""Trust in edges after hearing class probabilities: odds by hand, and what must not change."""
+"""Trust in edges updated by class probabilities: odds by hand, and what must not change."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def refitted(rows: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(12, 30), (40, 5), (9, 9)])
-def test_what_it_says_of_a_row_is_what_a_fit_without_the_row_says(shape: tuple[int, int]) -> None:
+def test_held_out_predictions_are_those_of_a_fit_without_the_row(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     rows, labels = rng.standard_normal(shape).astype(np.float32), rng.permutation(np.arange(shape[0]) % 3)
     found = held_out_by_regression(rows, labels, 3)
@@ -28,7 +28,7 @@ def test_what_it_says_of_a_row_is_what_a_fit_without_the_row_says(shape: tuple[i
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
-def test_its_own_label_has_no_say() -> None:
+def test_its_own_label_has_no_influence() -> None:
     rng = np.random.default_rng(1)
     labels = np.repeat([0, 1], 20)
     rows = (rng.standard_normal((40, 8)) + 3 * np.eye(8)[labels]).astype(np.float32)
@@ -39,7 +39,7 @@ def test_its_own_label_has_no_say() -> None:
     assert (found.argmax(axis=1) == labels).mean() > 0.9
 
 
-def test_the_only_row_of_its_class_gets_no_verdict() -> None:
+def test_the_only_row_of_its_class_is_not_judged() -> None:
     rows = np.random.default_rng(2).standard_normal((9, 4)).astype(np.float32)
     found = held_out_by_regression(rows, np.array([0, 0, 0, 0, 1, 1, 1, 1, 2]), 3)
     np.testing.assert_allclose(found[8], 1 / 3)

@@ -82,7 +82,7 @@ def test_too_few_edges_are_all_kept() -> None:
     assert (trust.keep_of(edges, lambda nodes: features[nodes]) == 1).all()
 
 
-def test_constant_features_tell_nothing() -> None:
+def test_constant_features_are_no_evidence() -> None:
     features = np.ones((50, 3), dtype=np.float32)
     edges = np.stack([np.arange(49), np.arange(1, 50)])
     trust = StreamedTrust.fitted(Sketches.of(features, edges), edges, lambda nodes: features[nodes])

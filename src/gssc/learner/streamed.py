@@ -39,7 +39,7 @@ from gssc.train.optimize import falling
 from gssc.train.selection import BestEpoch
 from gssc.train.stream import NO_EDGES, StreamedStep, StreamedTraining
 from gssc.trust.sketch import unit_rows
-from gssc.trust.streamed import NodeSketches
+from gssc.trust.streamed import NUMBERS_AT_A_TIME, NodeSketches
 
 MOST_LABELS = 10_000  # for fitting a teacher, and as many validation labels for ranking it
 MOST_NUMBERS = 1 << 22  # values in the feature rows of these nodes, which limits memory for wide rows
@@ -79,7 +79,10 @@ class LinearTeacher:
 
     def __call__(self, sketches: NodeSketches, rows: np.ndarray) -> np.ndarray:
         """Return class probabilities of nodes with these sketches and scaled feature rows, [n, C]."""
-        logits = torch.from_numpy(self.logits(self.inputs(sketches, rows)))
+        step = max(64, NUMBERS_AT_A_TIME // rows.shape[1])  # a few rows at a time: scaled copies of all take memory
+        parts = [slice(start, start + step) for start in range(0, max(len(rows), 1), step)]
+        found = [self.logits(self.inputs(sketches.some(part), rows[part])) for part in parts]
+        logits = torch.from_numpy(np.concatenate(found))
         return logits.T.contiguous().softmax(0).T.float().numpy()  # fast for few classes
 
 
@@ -123,6 +126,7 @@ class StreamedLearner(StreamedTraining):
             weight = torch.from_numpy(balanced).float()
             self.class_weight = weight if self.class_weight is None else self.class_weight * weight
         if self.config.teachers.linear:
+            self.preparing = "teacher"
             self.teacher = self.best_teacher()
 
     def balanced_classes(self) -> np.ndarray | None:

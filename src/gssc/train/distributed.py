@@ -13,7 +13,7 @@ import os
 import signal
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +26,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from gssc.data.npy_files import write_array
 from gssc.errors import GsscError
 
 Value = TypeVar("Value")
@@ -63,17 +64,37 @@ class Processes:
             return slice(0, count)
         return slice(self.rank * count // self.count, (self.rank + 1) * count // self.count)
 
-    def scales(self, *amounts: float) -> list[float]:
-        """Return factors for means over a share, so that their average over processes is the mean over all shares.
+    def scaled(
+        self, items: Iterable[Value], amounts: Callable[[Value], tuple[float, ...]]
+    ) -> Iterator[tuple[Value, list[float]]]:
+        """Yield items with factors for means over a share: their average over processes is the mean over all shares.
+
+        The amounts of the next item are added up over processes while the current item is computed, so that no process
+        waits for them.
 
         Args:
-            amounts: total weight of each mean: its number of pairs, or the sum of its weights.
+            items: what the processes compute one after another; each has its own share of an item.
+            amounts: function that returns the total weight of each mean of a share: its number of pairs, or the sum of
+                its weights.
         """
         if self.count == 1:
-            return [1.0] * len(amounts)
-        total = torch.tensor(amounts, dtype=torch.float64)
-        dist.all_reduce(total)
-        return [self.count * own / max(every, 1e-12) for own, every in zip(amounts, total.tolist(), strict=True)]
+            for item in items:
+                yield item, [1.0] * len(amounts(item))
+            return
+        waiting: tuple[Value, Tensor, Tensor, dist.Work] | None = None
+        for item in items:
+            own = torch.tensor(amounts(item), dtype=torch.float64)
+            total = own.clone()
+            work = dist.all_reduce(total, async_op=True)
+            if waiting is not None:
+                yield self._with_factors(*waiting)
+            waiting = item, own, total, work
+        if waiting is not None:
+            yield self._with_factors(*waiting)
+
+    def _with_factors(self, item: Value, own: Tensor, total: Tensor, work: dist.Work) -> tuple[Value, list[float]]:
+        work.wait()
+        return item, (self.count * own / total.clamp(min=1e-12)).tolist()
 
     def mean(self, values: np.ndarray) -> np.ndarray:
         """Return the mean of each value over processes."""
@@ -107,10 +128,14 @@ class Processes:
         """Set the running statistics of all processes to their mean."""
         if self.count == 1:
             return
-        for buffer in {id(found): found for module in modules for found in module.buffers()}.values():
-            if buffer.is_floating_point():
-                dist.all_reduce(buffer)
-                buffer /= self.count
+        found = {id(buffer): buffer for module in modules for buffer in module.buffers()}
+        buffers = [buffer for buffer in found.values() if buffer.is_floating_point()]
+        if buffers:
+            together = torch.cat([buffer.flatten() for buffer in buffers])
+            dist.all_reduce(together)
+            means = (together / self.count).split([buffer.numel() for buffer in buffers])
+            for buffer, mean in zip(buffers, means, strict=True):
+                buffer.copy_(mean.view_as(buffer))
 
     def from_first(self, make: Callable[[], Value]) -> Value:
         """Return in every process what ``make`` returns in the first; an error there ends all of them."""
@@ -144,7 +169,7 @@ class Processes:
             if self.leads:
                 try:
                     for name, array in make().items():
-                        np.save(Path(folder, f"{name}.npy"), array, allow_pickle=False)
+                        write_array(Path(folder, f"{name}.npy"), array)
                     made = folder
                 except Exception as error:
                     failure = error

@@ -57,7 +57,7 @@ class EdgeStream:
     Args:
         edges: undirected edges, each once, [2, E]; a memory map is read from its file, block by block.
         batch_size: pairs per batch; the last batch of a buffer may be smaller, but has at least two pairs.
-        seed: of the order.
+        seed: seed of the order.
         block: number of edges that are read together and stay in one buffer.
         blocks: number of blocks in a buffer.
         hidden: nodes whose edges are left out, [N] booleans; None for no such nodes.

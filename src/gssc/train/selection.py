@@ -32,7 +32,7 @@ class Epoch:
     test_score: float = math.nan
     edges_kept: int = 0  # undirected edges in the sampled subgraph, in at least one direction
     homophily: float = math.nan  # of the sampled subgraph, by true labels
-    pseudo_homophily: float = math.nan  # the same by pseudo-labels
+    pseudo_homophily: float = math.nan  # homophily by pseudo-labels
     seconds: float = 0.0
     best: bool = False
 

@@ -1,8 +1,8 @@
 """Streamed training: Algorithm 1 on a graph that stays on disk, with node sketches and a few batches in memory.
 
 Held in memory: sketches and a label per node (about 200 bytes), a buffer of edges, a few batches ahead, and the model;
-features too, if their file has at most 128 MB.
-Read from disk: features once and edges twice for the sketches, then the pairs of the schedule.
+also the features, if their file has at most 128 MB. Read from disk: features once and edges twice for the sketches,
+then the pairs of the schedule.
 
 ============  =====================================  ============================================================
 part          in memory (:mod:`gssc.train.bilevel`)  here
@@ -45,7 +45,7 @@ from gssc.train.theta import CENTER_NODES, PairTraining
 from gssc.train.training import Judge, Outcome, Step, Training
 from gssc.trust.streamed import NodeSketches, Sketches, StreamedTrust
 
-SPARSIFIERS = ("none", "evidence")  # that can be computed for a batch of edges
+SPARSIFIERS = ("none", "evidence")  # sparsifiers that can be computed for a batch of edges
 JUDGED = 10_000  # most validation nodes that an epoch is scored on
 SHOWN = 2_000  # most training and test nodes; their scores are for the learning curve only
 TESTED = 200_000  # most test nodes of the final score
@@ -56,6 +56,7 @@ RUN = 16  # edges that stay together where rows pass the network once per batch 
 NUMBERS_AHEAD = 1 << 22  # of feature rows in batches that are prepared ahead, unless one batch has more
 
 NO_EDGES = np.empty(0, dtype=np.int64)  # of a step: which are kept is not stored
+SKETCHING = {"rows": "sketches of features", "edges": "sketches of neighbourhoods"}  # stages of the preparation
 
 Teacher = Callable[[NodeSketches, np.ndarray], np.ndarray]  # sketches and rows [n, d] of nodes to probabilities [n, C]
 
@@ -126,10 +127,12 @@ class StreamedTraining(PairTraining):
         best: keeps the best epoch; by default by validation score or loss.
 
     Attributes:
-        sketches, trust: of nodes and edges, computed when training starts and again when it is resumed.
+        sketches, trust: sketches of nodes and trust in edges; computed when training starts or is resumed.
         teacher: returns probabilities for nodes from their sketches and scaled feature rows; both ends of every pair
             are then trained towards them too.
         position: position of the next batch.
+        preparing: stage of the work before the first epoch, for progress bars; empty before and after it.
+        prepared: time at which that work ended, by ``time.monotonic``; 0 before.
     """
 
     streams: ClassVar[bool] = True
@@ -154,6 +157,7 @@ class StreamedTraining(PairTraining):
             )
         self._choose_device()
         self.phase = "sketch"
+        self.preparing, self.prepared = "", 0.0
         self.position = Position()
         self.files = file_states(graph.features, graph.edges)
         self.sketches: Sketches | None = None
@@ -205,6 +209,7 @@ class StreamedTraining(PairTraining):
         """Compute sketches and trust, then yield epochs of pairs, from the current state."""
         self.prepare()
         self.phase = "pairs"
+        self.preparing, self.prepared = "", time.monotonic()
         last = self.settings.train.warmup_epochs + self.settings.train.epochs
         while self.epoch < last and not self.best.patience_is_over():
             step = self.train_epoch()
@@ -212,7 +217,7 @@ class StreamedTraining(PairTraining):
             yield step
 
     def _check_files(self) -> None:
-        """Raise GsscError if a file of the graph was written to since training began: its digest holds no longer."""
+        """Raise GsscError if a file of the graph was written to since training began: its digest is no longer valid."""
         now = file_states(self.graph.features, self.graph.edges)
         for path, before in self.files.items():
             if path in now and now[path] != before:
@@ -226,14 +231,22 @@ class StreamedTraining(PairTraining):
         """Compute sketches and fit trust, if not done yet: one pass over features, two over edges."""
         if self.sketches is not None:
             return
-        seed = self.settings.train.seed
+        seed, self.preparing = self.settings.train.seed, SKETCHING["rows"]
         made = self.processes.shared_arrays(
-            lambda: vars(Sketches.of(self.graph.features, self.graph.edges, seed, hidden=self.hidden))
+            lambda: vars(
+                Sketches.of(
+                    self.graph.features, self.graph.edges, seed, hidden=self.hidden, on_part=self._show_sketching
+                )
+            )
         )
         self.sketches = Sketches(**made)
         if self.settings.sparsifier.name == "evidence":
+            self.preparing = "trust in edges"
             self.trust = StreamedTrust.fitted(self.sketches, self.sampled_edges(seed), self.dense_rows, seed)
         self.class_weight = self._degree_class_weight()
+
+    def _show_sketching(self, part: str, share: float) -> None:
+        self.preparing = f"{SKETCHING[part]} {share:.0%}"
 
     def train_epoch(self) -> StreamedStep:
         """Train on the next batches, take a step on class centres, and predict the nodes to score."""

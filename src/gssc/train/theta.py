@@ -5,8 +5,9 @@ Which pairs it is trained on is decided by a subclass: :mod:`gssc.train.bilevel`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -109,8 +110,8 @@ class PairTraining(Training):
         total, count = np.zeros(2), 0
         self.model.train()
         self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
-        for batch in batches:
-            out, found = self.compare(batch, class_weight)
+        for batch, scales in self.processes.scaled(batches, partial(self._amounts, class_weight=class_weight)):
+            out, found = self.compare(batch, class_weight, scales)
             descend(found.total, self.optimizer)
             self.averaged.follow()
             after(batch, out, found.of_pairs)
@@ -120,10 +121,17 @@ class PairTraining(Training):
         means = self.processes.mean(total / max(count, 1)).tolist()
         return dict(zip(("smoothness_loss", "classification_loss"), means, strict=True))
 
-    def compare(self, batch: EdgeBatch, class_weight: Tensor | None) -> tuple[PairLogits | RowLogits, PairLosses]:
-        """Return the outputs of the model for a batch and its losses (Eq. 13)."""
-        objective = self.settings.objective
-        of_pairs, of_labels = self._scales(batch, class_weight)
+    def compare(
+        self, batch: EdgeBatch, class_weight: Tensor | None, scales: Sequence[float] = (1.0, 1.0)
+    ) -> tuple[PairLogits | RowLogits, PairLosses]:
+        """Return the outputs of the model for a batch and its losses (Eq. 13).
+
+        Args:
+            batch: pairs, of which this process may have a share.
+            class_weight: weight of each class, [C].
+            scales: factors of the means over pairs and over labels.
+        """
+        objective, (of_pairs, of_labels) = self.settings.objective, scales
         if self.settings.model.mix_at == "output" and self.task.has_classes:
             rows = self._call("compare_rows", batch)
             targets = weighted_targets(rows, batch.labels, batch.soft, class_weight, of_pairs, of_labels)
@@ -144,14 +152,10 @@ class PairTraining(Training):
 
         Processes share the nodes: each computes the logits of its own and their gradient, given those of all.
         """
-        weight, most = self.settings.objective.center_weight, self.center_nodes
+        weight = self.settings.objective.center_weight
         if weight == 0 or not self.task.has_classes:
             return 0.0
-        nodes = np.arange(self.table.shape[0])
-        if len(nodes) > most:
-            labelled = self.rng.permutation(np.flatnonzero(self.labels.numpy() >= 0))[: most // 2]
-            drawn = self.rng.integers(0, len(nodes), most - len(labelled))
-            nodes = np.union1d(labelled, drawn)
+        nodes = self._center_nodes()
         if len(nodes) < 2:
             return 0.0
         share = self.processes.share(len(nodes))
@@ -165,6 +169,18 @@ class PairTraining(Training):
         descend((own * to_logits[share]).sum(), self.optimizer)
         self.processes.average_statistics(self.model)
         return loss.item()
+
+    def _center_nodes(self) -> np.ndarray:
+        """Return the nodes of the step on class centres: all, or labelled and random ones if there are too many."""
+        count, most = self.table.shape[0], self.center_nodes
+        if count <= most:
+            return np.arange(count)
+        labelled = self.rng.permutation(self._labelled_nodes)[: most // 2]
+        return np.union1d(labelled, self.rng.integers(0, count, most - len(labelled)))
+
+    @cached_property
+    def _labelled_nodes(self) -> np.ndarray:
+        return np.flatnonzero(self.labels.numpy() >= 0)
 
     def _rows_for_centers(self, nodes: np.ndarray) -> Rows:
         """Return feature rows of nodes; all of them are built once and kept."""
@@ -181,10 +197,9 @@ class PairTraining(Training):
         total, count = np.zeros(1), 0
         self.model.train()
         self.processes.renew(self.own_rng, self.settings.train.seed, self.epoch)
-        for rows, soft in batches:
+        for (rows, soft), (scale,) in self.processes.scaled(batches, lambda batch: (len(batch[1]),)):
             logits = self._call("forward", rows).float()
-            loss = self.task.soft_loss(logits, soft.to(self.device), class_weight)
-            loss = self.processes.scales(len(soft))[0] * loss
+            loss = scale * self.task.soft_loss(logits, soft.to(self.device), class_weight)
             descend(loss, self.optimizer)
             self.averaged.follow()
             total += self._finite(count, loss.item())
@@ -201,11 +216,11 @@ class PairTraining(Training):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed):
             return self.shared(method, given)
 
-    def _scales(self, batch: EdgeBatch, class_weight: Tensor | None) -> list[float]:
-        """Return the factors for the means over this process's pairs and labels."""
+    def _amounts(self, batch: EdgeBatch, class_weight: Tensor | None) -> tuple[float, float]:
+        """Return what the means over this process's pairs and labels are weighted by."""
         if self.processes.count == 1:
-            return [1.0, 1.0]
-        return self.processes.scales(len(batch), self.task.loss_weight(batch.labels, class_weight))
+            return 1.0, 1.0
+        return len(batch), self.task.loss_weight(batch.labels, class_weight)
 
     def _finite(self, batch: int, *values: float) -> np.ndarray:
         """Return the losses of a batch. Raises Diverged if one is not finite."""

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from gssc.data.array_file import ArrayFile
+from gssc.data.disk_checks import check_finite, check_nodes
 from gssc.trust.edges import FEWEST_FITTED, LEAST, noise_share
 from gssc.trust.logistic import fit_logistic, log_odds
 from gssc.trust.sketch import WIDTH, folding, unit_factors, unit_rows
@@ -23,6 +24,7 @@ SKETCH_WIDTH = 32
 ROWS_SAMPLED, NUMBERS_SAMPLED = 10_000, 1 << 20  # maximum, for computing the principal directions
 EDGES_AT_A_TIME = 1 << 14  # the sketches of their ends stay in the second-level cache
 NUMBERS_AT_A_TIME = 1 << 18  # size of a block of feature rows, for the same reason
+NODES_AT_A_TIME = 1 << 16  # whose means are computed together
 PAIRS_AT_A_TIME = 256  # read together
 FITTED = 20_000  # maximum number of edges, and of random pairs, for fitting
 
@@ -48,7 +50,7 @@ class Sketches:
         seed: int = 0,
         width: int = SKETCH_WIDTH,
         hidden: np.ndarray | None = None,
-        on_part: Callable[[str, int], None] | None = None,
+        on_part: Callable[[str, float], None] | None = None,
     ) -> Sketches:
         """Return the sketches of a graph, from one pass over its features and two over its edges.
 
@@ -58,13 +60,15 @@ class Sketches:
             seed: seed of the sample of rows that the directions are computed from.
             width: maximum number of columns of a sketch.
             hidden: nodes whose edges are left out, [N] booleans.
-            on_part: progress callback, called with "rows" or "edges" and the number read so far.
+            on_part: progress callback, called with "rows" or "edges" and the share of their reading that is done.
         """
-        tell = on_part or (lambda what, done: None)
-        own = feature_sketch(features, width, seed, tell)
+        tell = on_part or (lambda what, share: None)
+        own = feature_sketch(features, width, seed, lambda share: tell("rows", share))
         degree = np.zeros(len(own), dtype=np.int32)
-        around = _mean_around(own, edges, degree, hidden, count=True, tell=tell)
-        beyond = _mean_around(around, edges, degree, hidden, count=False, tell=tell)
+        around = _mean_around(own, edges, degree, hidden, count=True, tell=lambda share: tell("edges", share / 2))
+        beyond = _mean_around(
+            around, edges, degree, hidden, count=False, tell=lambda share: tell("edges", (1 + share) / 2)
+        )
         return cls(own, around, beyond, degree)
 
     def of_nodes(self, nodes: np.ndarray) -> NodeSketches:
@@ -81,6 +85,10 @@ class NodeSketches:
     around: np.ndarray
     beyond: np.ndarray
     degree: np.ndarray
+
+    def some(self, part: slice) -> NodeSketches:
+        """Return the sketches of consecutive nodes among these."""
+        return NodeSketches(self.own[part], self.around[part], self.beyond[part], self.degree[part])
 
     def parts(self) -> list[np.ndarray]:
         """Return the three sketches of each node, scaled to length one."""
@@ -112,7 +120,7 @@ def _cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.asarray(products * unit_factors(first) * unit_factors(second))
 
 
-def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, int], None]) -> np.ndarray:
+def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[float], None]) -> np.ndarray:
     """Return unit feature rows projected to their principal directions, from a sample, float16 [N, width]."""
     count, columns = features.shape
     fold = None if columns <= WIDTH else folding(columns, WIDTH, seed)
@@ -121,12 +129,14 @@ def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, in
     sample = np.sort(rng.choice(count, sampled, replace=False))
 
     def short(rows: Any) -> np.ndarray:
-        unit = unit_rows(rows)
+        with np.errstate(invalid="ignore"):  # rows that are not finite are refused below
+            unit = unit_rows(rows)
         return np.asarray(unit if fold is None else unit @ fold, dtype=np.float32)
 
     step = max(64, NUMBERS_AT_A_TIME // columns)
     file = ArrayFile(features)
     rows = np.concatenate([short(file[sample[start : start + step]]) for start in range(0, sampled, step)])
+    check_finite(rows, sample)
     middle = rows.mean(axis=0)
     rows -= middle
     _, directions = np.linalg.eigh((rows.T @ rows).astype(np.float64))
@@ -134,7 +144,9 @@ def feature_sketch(features: Any, width: int, seed: int, tell: Callable[[str, in
     sketch = np.empty((count, directions.shape[1]), dtype=np.float16)
     for start in range(0, count, step):
         sketch[start : start + step] = (short(file.block(start, start + step)) - middle) @ directions
-        tell("rows", min(count, start + step))
+        check_finite(sketch[start : start + step], range(start, count))
+        file.keep_mapped(start, start + step)
+        tell(min(1.0, (start + step) / count))
     return sketch
 
 
@@ -144,7 +156,7 @@ def _mean_around(
     degree: np.ndarray,
     hidden: np.ndarray | None,
     count: bool,
-    tell: Callable[[str, int], None],
+    tell: Callable[[float], None],
 ) -> np.ndarray:
     """Return the mean of rows over each node and its neighbours, float16; optionally counts neighbours too."""
     values = torch.from_numpy(rows)
@@ -152,6 +164,7 @@ def _mean_around(
     total, counts, file = edges.shape[1], torch.from_numpy(degree), ArrayFile(edges)
     for start in range(0, total, EDGES_AT_A_TIME):
         block = file.columns(start, start + EDGES_AT_A_TIME).astype(np.int64)
+        check_nodes(block, len(rows))
         if hidden is not None:
             block = block[:, ~hidden[block].any(axis=0)]
         first, second = torch.from_numpy(block)
@@ -160,11 +173,11 @@ def _mean_around(
         if count:
             ones = torch.ones(len(first), dtype=torch.int32)
             counts.index_add_(0, first, ones).index_add_(0, second, ones)
-        tell("edges", min(total, start + EDGES_AT_A_TIME))
+        tell(min(1.0, (start + EDGES_AT_A_TIME) / total))
     means = np.empty_like(rows)
-    for start in range(0, len(rows), 1 << 18):
-        part = slice(start, start + (1 << 18))
-        means[part] = sums[part].numpy() / (degree[part] + 1)[:, None]
+    for start in range(0, len(rows), NODES_AT_A_TIME):
+        part = slice(start, start + NODES_AT_A_TIME)
+        means[part] = sums[part].numpy() / (degree[part] + 1).astype(np.float32)[:, None]
     return means
 
 
@@ -234,11 +247,11 @@ class StreamedTrust:
             ends: positions of both ends among these nodes, [2, P].
             are_edges: whether each end counts among the neighbours of the other.
         """
-        cosines, unit = np.empty(ends.shape[1], dtype=np.float32), unit_rows(rows)
+        cosines, factors = np.empty(ends.shape[1], dtype=np.float32), unit_factors(rows)[:, None]
         step = max(16, NUMBERS_AT_A_TIME // rows.shape[1])
-        for start in range(0, len(cosines), step):
-            first, second = ends[:, start : start + step]
-            cosines[start : start + step] = np.einsum("ij,ij->i", unit.take(first, 0), unit.take(second, 0))
+        for start in range(0, len(cosines), step):  # scaled a few at a time: a scaled copy of all rows takes memory
+            first, second = (rows.take(end, 0) * factors.take(end, 0) for end in ends[:, start : start + step])
+            cosines[start : start + step] = np.einsum("ij,ij->i", first, second)
         return np.stack([cosines, sketches.around_cosine(ends, are_edges)], axis=1).astype(np.float64)
 
     def keep(self, sketches: NodeSketches, rows: np.ndarray, ends: np.ndarray) -> np.ndarray:
