@@ -107,7 +107,7 @@ def test_unseen_nodes(name: str, setting: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_test_labels_have_no_say(graph: Graph, name: str):
+def test_test_labels_have_no_influence(graph: Graph, name: str):
     labels = graph.labels.copy()
     labels[graph.test] = (labels[graph.test] + 1) % graph.num_classes
     first, second = (trained(name, found).fitted for found in (graph, graph.with_(labels=labels)))

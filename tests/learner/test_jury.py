@@ -79,9 +79,20 @@ def test_opinions_are_corrected_only_once_that_was_decided_to_gain():
 
 
 def test_few_labels_decide_nothing():
-    jury = jury_of(np.repeat([0, 1], 30), 2)
-    assert jury.decide_correction((np.tile([0.5, 0.5], (60, 1)),)).startswith("no: too few")
+    jury = jury_of(np.repeat(np.arange(15), 4), 15)
+    assert jury.decide_correction((np.full((60, 15), 1 / 15),)).startswith("no: too few")
     assert not jury.corrects
+
+
+def test_training_labels_decide_no_correction():
+    """Without validation labels: the class shares of training labels are those that opinions have already."""
+    labels = np.repeat([0, 1], [90, 30])
+    jury = Jury(labels, np.arange(120), np.empty(0, dtype=np.int64), 2)
+    views = (np.full((120, 2), 0.5),) * len(jury.views)
+    assert jury.decide_correction(views).startswith("no: too few")
+    judged = Jury(labels, np.arange(0, 120, 2), np.arange(1, 120, 2), 2)
+    assert judged.decide_correction(views[:1]).startswith("yes, of class shares")
+    assert np.allclose(judged.calibrated(views[:1])[0][0], [0.7, 0.3], atol=0.05)
 
 
 def test_many_classes_need_more_labels_to_be_corrected():
@@ -93,5 +104,5 @@ def test_many_classes_need_more_labels_to_be_corrected():
         jury = Jury(labels, np.arange(count), np.arange(count, 2 * count), 15)
         opinion = np.full((2 * count, 15), 0.02)
         opinion[np.arange(2 * count), (labels + 1) % 15] = 0.72
-        verdicts[count] = jury.decide_correction((opinion,)).split(":")[0]
-    assert verdicts == {500: "no", 1500: "yes"}
+        verdicts[count] = "confused" in jury.decide_correction((opinion,))
+    assert verdicts == {500: False, 1500: True}

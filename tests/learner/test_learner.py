@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from gssc.config import parse_config
@@ -14,9 +15,10 @@ from gssc.data.noise import add_noise
 from gssc.data.scaling import mean_length
 from gssc.errors import GsscError
 from gssc.graph import Graph
-from gssc.learner.faculty import Faculty
+from gssc.learner.faculty import Faculty, offered_scalings
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.pool import KEPT
+from gssc.learner.progress import records_ahead
 from gssc.learner.settings import Config
 from gssc.run import Run
 from gssc.settings import read_settings
@@ -92,6 +94,26 @@ def test_it_resumes_from_any_step_to_the_same_bytes(graph: Graph, stop: int):
     for _ in second.epochs():
         pass
     assert same(weights_of(second), whole)
+
+
+@pytest.mark.parametrize("left", [1, 5, 12, 14])
+def test_the_kept_student_is_trained_again_on_all_rows_and_that_resumes(left: int):
+    """Unseen rows: 10 records are those of the kept student on all rows."""
+    graph = load_dataset("csbm", nodes=300, seed=0, signal=2.0, setting="cold-start")
+    whole, first, second = (LearnerTraining(graph, quick()) for _ in range(3))
+    records = list(whole.epochs())
+    assert [record.phase for record in records[-10:]] == ["student on all rows"] * 10
+    assert sum(record.best for record in records[-10:]) == 0
+    assert records_ahead(whole)["students"] == 0
+    kept = whole.student
+    assert kept is not None
+    assert len(kept.nodes) == len(whole.students.taught) + len(whole.students.held_out)
+    for _, _ in zip(range(len(records) - left), first.epochs(), strict=False):
+        pass
+    assert records_ahead(first)["students"] == left
+    second.load_state_dict(first.state_dict())
+    assert [record.phase for record in second.epochs()] == [record.phase for record in records[-left:]]
+    assert same(weights_of(second), weights_of(whole))
 
 
 def test_stopped_after_a_student_it_makes_no_record_twice(graph: Graph):
@@ -184,6 +206,14 @@ def test_the_deployed_model_gives_the_scores_of_the_run(graph: Graph):
     assert (predicted == training.outcome().scores.argmax(axis=1)).mean() > 0.99
 
 
+def test_columns_are_standardised_last_where_features_are_sparse():
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(1.0, (200, 40)) * (rng.random((200, 40)) < 0.2) * 5.0
+    assert offered_scalings(counts)[0] == "standard"
+    assert offered_scalings(sp.csr_matrix(counts)) == ["row", "none", "standard"]
+    assert offered_scalings(sp.csr_matrix(counts[:, :20] - 1)) == ["none", "standard"]
+
+
 def test_several_targets_need_another_model():
     targets = np.random.default_rng(0).integers(0, 2, (20, 3)).astype(float)
     graph = Graph(np.eye(20), edges=[[0], [1]], labels=targets, train=np.arange(10), val=np.arange(10, 15))
@@ -224,7 +254,7 @@ def test_pair_training_weighs_labels_by_class_and_node(graph: Graph, given: dict
 
 
 def next_class_graph() -> Graph:
-    """Five classes in a ring, edges from each to the next one; rows say little."""
+    """Five classes in a ring, edges from each to the next one; rows carry little information."""
     rng = np.random.default_rng(0)
     labels = rng.integers(5, size=400)
     first = rng.integers(400, size=4000)
@@ -235,13 +265,13 @@ def next_class_graph() -> Graph:
     return Graph(rows.astype(np.float32), np.stack([first, second]), labels, train, val, test, name="ring")
 
 
-def test_graphsage_teaches_by_default_what_neighbours_of_other_classes_tell() -> None:
+def test_graphsage_is_a_teacher_by_default_where_neighbours_have_other_classes() -> None:
     asked, alone = (trained(next_class_graph(), quick(models=models)) for models in ("auto", "none"))
     assert any(name.startswith("sage") for name in asked.faculty.pool.opinions)  # type: ignore[attr-defined]
     assert asked.outcome().kept.val_loss < alone.outcome().kept.val_loss
 
 
-def test_graphsage_is_not_asked_where_averages_over_edges_are_best() -> None:
+def test_graphsage_is_not_trained_where_averages_over_edges_are_best() -> None:
     training = trained(load_dataset("csbm", nodes=300, seed=0, homophily=0.9, signal=0.5), quick())
     assert not any(name.startswith("sage") for name in training.faculty.pool.opinions)  # type: ignore[attr-defined]
 

@@ -51,6 +51,13 @@ def test_odd_graphs_simply_work(name: str) -> None:
     assert np.isfinite(result.deployed().predict_proba(graph.features)).all()
 
 
+def test_choices_without_held_out_labels_say_so() -> None:
+    result = fit(odd_graphs()["one label of each class"], quick("auto"))
+    choices = result.training.choices  # type: ignore[attr-defined]
+    assert all("no held-out labels" in choices[name] for name in ("normalize", "pairs"))
+    assert not any(figure in " ".join(choices.values()) for figure in ("inf", "nan"))
+
+
 @pytest.mark.parametrize("added", [1e9, -3e37])
 def test_a_constant_column_of_any_size_changes_no_deployed_prediction(added: float) -> None:
     columns = np.column_stack([GRAPH.features, np.full(60, added)])

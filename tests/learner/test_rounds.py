@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sklearn.ensemble
+import torch
 
 from gssc.data import load_dataset
 from gssc.learner import trees
@@ -12,7 +15,7 @@ from gssc.learner.faculty import Faculty
 from gssc.learner.jury import Jury, known_labels, some_of
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.pool import Pool
-from gssc.learner.rounds import MORE_STEPS, Rounds
+from gssc.learner.rounds import Rounds
 from gssc.learner.settings import Config
 from gssc.learner.student import CLOSE, labels_only_mlp
 from gssc.learner.trees import FEWEST_TREES, TREES, kernel_teachers, tree_teachers
@@ -35,11 +38,48 @@ def test_students_that_cannot_follow_their_teacher_take_more_steps() -> None:
     training = learner(steps=10, signal=0.3)
     students = phases(training)
     assert students[:2] == ["student 1, unregularised", "student 2, unregularised"]
-    assert training.rounds.effort >= MORE_STEPS
+    assert training.rounds.schedules == len(students) >= 3
     kept = training.best.record
     assert kept is not None
     assert "student 1" not in kept.phase
     assert kept.val_score > 0.8  # rows alone: about 0.3
+
+
+def test_a_student_that_continues_begins_at_the_weights_of_the_kept_one() -> None:
+    training = learner(steps=20, signal=0.3)
+    records = training.epochs()
+    next(record for record in records if record.phase.startswith("student 1") and record.best)
+    kept = {name: value.clone() for name, value in training.best.weights["model"].items()}
+    assert training.rounds.continues
+    settings = replace(training.students.settings[CLOSE], lr=0.0)
+    training.students.settings[CLOSE] = settings  # nothing is learned, so that the weights stay what they were
+    next(record for record in records if record.phase.startswith("student 2"))
+    assert training.student is not None
+    found = dict(training.student.model.named_parameters())
+    assert all(torch.equal(value, kept[name]) for name, value in found.items())
+
+
+@pytest.mark.parametrize("at", ["student 1", "student 2"])
+def test_a_run_resumes_in_any_round_of_a_student_that_continues(at: str) -> None:
+    undisturbed, stopped, resumed = (learner(steps=20, signal=0.3) for _ in range(3))
+    for _ in undisturbed.epochs():
+        pass
+    next(record for record in stopped.epochs() if record.phase.startswith(at))
+    resumed.load_state_dict(stopped.state_dict())
+    for _ in resumed.epochs():
+        pass
+    assert undisturbed.rounds.schedules == resumed.rounds.schedules >= 2
+    assert np.array_equal(undisturbed.outcome().scores, resumed.outcome().scores)
+
+
+def test_rounds_end_when_continuing_does_not_improve_the_student() -> None:
+    training = learner(steps=10, signal=0.3)
+    next(record for record in training.epochs() if record.phase.startswith("student 1"))
+    rounds, wrong = training.rounds, np.roll(training.rounds.choose_teacher(), 1, axis=1)
+    assert rounds.continues
+    assert not rounds.are_over
+    rounds.student_ended(wrong, kept=False)
+    assert rounds.are_over
 
 
 def test_students_take_no_more_steps_than_the_limit_allows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +87,7 @@ def test_students_take_no_more_steps_than_the_limit_allows(monkeypatch: pytest.M
     monkeypatch.setattr("gssc.learner.students.VISITS_PER_EDGE", 0)
     training = learner(steps=10, signal=0.3)
     students = phases(training)
-    assert training.rounds.effort == 1
+    assert training.rounds.schedules == 1
     assert len(students) <= 1 + 2 * 2  # in the first round the close one alone: the others would be behind as well
     assert students[:2] != ["student 1, unregularised", "student 1, plain"]
     note = training.note()
@@ -60,7 +100,7 @@ def test_a_kind_that_cannot_follow_ends_its_round(memorizes: bool) -> None:
     training = learner(steps=10, signal=2.0)
     next(record for record in training.epochs() if record.phase.startswith("student"))
     kinds = [CLOSE, "plain", "batch norm"]
-    rounds = Rounds(training.pool, most=3, best=5, kinds=kinds, seen_rows=memorizes, most_effort=4)
+    rounds = Rounds(training.pool, most=3, best=5, kinds=kinds, seen_rows=memorizes, most_schedules=4)
     teacher = rounds.choose_teacher()
     rounds.student_ended(teacher, kept=True)
     assert (rounds.number, rounds.position) == (0, 1)
@@ -100,7 +140,7 @@ def test_students_of_informative_rows_need_no_note() -> None:
 def test_unseen_rows_never_take_more_steps() -> None:
     training = learner(steps=10, signal=0.3, setting="cold-start")
     phases(training)
-    assert training.rounds.effort == 1
+    assert training.rounds.schedules == 1
 
 
 def test_rounds_end_where_the_next_teacher_has_hardly_more_to_teach(monkeypatch: pytest.MonkeyPatch) -> None:

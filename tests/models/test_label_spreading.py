@@ -11,7 +11,7 @@ from gssc.models.label_spreading import LabelSpreading
 PATH = sp.csr_matrix(np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]], dtype=np.float64))
 
 
-def test_a_path_settles_where_the_equation_says() -> None:
+def test_a_path_converges_to_the_solution_of_the_equation() -> None:
     labels, alpha = np.array([0, -1, -1, 1]), 0.9
     degree = np.array([1, 2, 2, 1]) ** -0.5
     near = degree[:, None] * PATH.toarray() * degree

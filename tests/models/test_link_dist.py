@@ -75,7 +75,7 @@ def test_without_edges_there_is_nothing_to_learn() -> None:
     assert list(small().losses(TrainingGraph(ROWS, PATH, torch.zeros(6), LABELS, TRAIN, TASK), rng())) == []
 
 
-def test_one_loss_a_batch_of_edges() -> None:
+def test_one_loss_per_batch_of_edges() -> None:
     assert len(list(small(batch_size=3).losses(TrainingGraph(ROWS, PATH, None, LABELS, TRAIN, TASK), rng()))) == 2
 
 

@@ -40,7 +40,7 @@ def built(name: str, **settings: object) -> NodeModel:
 
 @pytest.mark.parametrize("name", NAMES)
 class TestEveryModel:
-    def test_gives_one_row_of_logits_a_node(self, name: str) -> None:
+    def test_gives_one_row_of_logits_per_node(self, name: str) -> None:
         assert built(name)(features(), both_directions(UNDIRECTED)).shape == (6, 3)
 
     def test_looks_at_the_edges(self, name: str) -> None:

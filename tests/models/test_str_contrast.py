@@ -406,7 +406,7 @@ def test_prediction_drops_nothing():
     assert torch.equal(part(x), NormActivation(6, SMALL, rng()).eval()(x))
 
 
-def test_repr_tells_the_widths():
+def test_repr_has_the_widths():
     assert repr(a_model(replace(SMALL, layers=3))) == "STRContrast(5 -> 6 -> 6 -> 6 -> 3)"
 
 

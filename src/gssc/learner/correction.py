@@ -1,9 +1,12 @@
-"""Dirichlet calibration of opinions that confuse classes, as those of teachers trained on wrong labels do.
+"""Correct opinions by labels: either the class shares only, or confused classes as well.
 
-An opinion is a teacher's class probabilities of every node.
+An opinion is a teacher's class probabilities of every node. Its class shares are wrong if those of the training labels
+differ from those of the graph, for example with 20 labels per class. Classes are confused if training labels are wrong.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
@@ -11,23 +14,48 @@ from scipy.special import log_softmax
 
 PENALTY = 5.0  # on the distance from the identity, in the unit of the loss of one label
 MOST_CLASSES = 50  # the number of parameters grows with the square
+LABELS_FOR_CONFUSION = 200  # minimum number of judging labels to correct confused classes
 LABELS_PER_NUMBER = 5  # judging labels per parameter; with fewer it overfits them, and they no longer rank opinions
 SPREAD = 1.5  # standard deviation of log-probabilities; about that of calibrated opinions on citation graphs
 LEAST = 1e-7  # added to probabilities before the logarithm
 FOLDS = 5
 STEPS = 100
 
+Fit = Callable[[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
 
-def enough_labels(labels: int, classes: int) -> bool:
-    """Return whether there are enough labels to fit a correction.
 
-    >>> enough_labels(500, 7), enough_labels(500, 15)
-    (True, False)
+def correction_for(labels: int, classes: int) -> Fit | None:
+    """Return the fit function of the fullest correction that this many labels suffice for; None if there is none.
+
+    >>> [correction_for(labels, classes) for labels, classes in ((500, 7), (500, 15), (50, 15))] == [
+    ...     fit_confusion, fit_shares, None]
+    True
     """
-    return 1 < classes <= MOST_CLASSES and labels >= LABELS_PER_NUMBER * classes * (classes + 1)
+    if 1 < classes <= MOST_CLASSES and labels >= max(LABELS_FOR_CONFUSION, LABELS_PER_NUMBER * classes * (classes + 1)):
+        return fit_confusion
+    return fit_shares if classes > 1 and labels >= LABELS_PER_NUMBER * (classes + 1) else None
 
 
-def fit_correction(
+def fit_shares(
+    logs: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None, start: np.ndarray | None = None
+) -> np.ndarray:
+    r"""Return the map that changes the class shares only, [C, C + 1].
+
+    It is the map of :func:`fit_confusion` with :math:`W = a I`, which has C + 1 parameters. Arguments as there.
+    """
+    classes = logs.shape[1]
+
+    def expanded(values: np.ndarray) -> np.ndarray:
+        return np.column_stack([values[0] * np.eye(classes), values[1:]])
+
+    def collapsed(slope: np.ndarray) -> np.ndarray:
+        return np.concatenate([[np.trace(slope[:, :-1])], slope[:, -1]])
+
+    first = np.eye(1, classes + 1)[0] if start is None else np.concatenate([start[:1, 0], start[:, -1]])
+    return _fitted(logs, labels, weight, first, expanded, collapsed)
+
+
+def fit_confusion(
     logs: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None, start: np.ndarray | None = None
 ) -> np.ndarray:
     r"""Return the affine map of log-probabilities that maximises the penalised likelihood of labels, [C, C + 1].
@@ -36,7 +64,7 @@ def fit_correction(
         + \tfrac{\lambda}{2} \left( \lVert W - I \rVert^2 + \lVert b \rVert^2 \right)
 
     This is Dirichlet calibration (Kull et al. 2019), with a penalty that keeps the map near the identity. The vector b
-    changes the shares of the classes. W moves probability between classes that are confused, for example because some
+    changes the class shares. W moves probability between classes that are confused, for example because some
     nodes of one class carry the label of another.
 
     Args:
@@ -45,6 +73,27 @@ def fit_correction(
         weight: weight of each node, [n], normalised to mean one; all one if left out.
         start: initial map of the optimisation; the identity if left out.
     """
+    shape = logs.shape[1], logs.shape[1] + 1
+    first = np.eye(*shape) if start is None else start
+    return _fitted(logs, labels, weight, first.ravel(), lambda values: values.reshape(shape), np.ravel)
+
+
+def _fitted(
+    logs: np.ndarray,
+    labels: np.ndarray,
+    weight: np.ndarray | None,
+    first: np.ndarray,
+    expanded: Callable[[np.ndarray], np.ndarray],
+    collapsed: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Return the map [C, C + 1] that maximises the penalised likelihood.
+
+    Args:
+        logs, labels, weight: as in :func:`fit_confusion`.
+        first: parameters that the optimisation starts from, [k].
+        expanded: returns the map for given parameters.
+        collapsed: returns the slope by the parameters for a slope by the entries of the map.
+    """
     count, classes = logs.shape
     weights = np.ones((count, 1)) if weight is None else (weight / weight.mean())[:, None]
     inputs = np.column_stack([logs, np.ones(count)]).astype(np.float64)
@@ -52,15 +101,14 @@ def fit_correction(
     wanted = np.eye(classes)[labels]
 
     def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
-        moved = values.reshape(classes, classes + 1)
+        moved = expanded(values)
         likely = log_softmax(inputs @ moved.T, axis=1)
         away = moved - identity
         slope = (weights * (np.exp(likely) - wanted)).T @ inputs + PENALTY * away
-        return float(-(weights * likely * wanted).sum() + PENALTY / 2 * (away**2).sum()), slope.ravel()
+        return float(-(weights * likely * wanted).sum() + PENALTY / 2 * (away**2).sum()), collapsed(slope)
 
-    first = identity if start is None else start
-    found = minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-    return np.asarray(found.x).reshape(classes, classes + 1)
+    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+    return expanded(np.asarray(found.x))
 
 
 def corrected(logs: np.ndarray, correction: np.ndarray) -> np.ndarray:
@@ -70,6 +118,7 @@ def corrected(logs: np.ndarray, correction: np.ndarray) -> np.ndarray:
 
 
 def gain(
+    fit: Fit,
     logs: np.ndarray,
     labels: np.ndarray,
     usual: np.ndarray,
@@ -79,6 +128,7 @@ def gain(
     """Return the cross-validated gain in mean log-likelihood by a correction, and its standard error.
 
     Args:
+        fit: function that fits the correction.
         logs: log-probabilities of labelled nodes, [n, C].
         labels: their classes, [n].
         usual: log-likelihood of each label without a correction, [n].
@@ -87,10 +137,10 @@ def gain(
     """
     weights = np.ones(len(labels)) if weight is None else weight / weight.mean()
     folds = rng.permutation(len(labels)) % FOLDS
-    start, likely = fit_correction(logs, labels, weights), np.empty(len(labels))
+    start, likely = fit(logs, labels, weights, None), np.empty(len(labels))
     for fold in range(FOLDS):
         out, rest = np.flatnonzero(folds == fold), folds != fold
-        correction = fit_correction(logs[rest], labels[rest], weights[rest], start)
+        correction = fit(logs[rest], labels[rest], weights[rest], start)
         likely[out] = corrected(logs[out], correction)[np.arange(len(out)), labels[out]]
     gains = weights * (np.log(likely + LEAST) - usual)
     return float(gains.mean()), float(gains.std() / np.sqrt(len(labels)))

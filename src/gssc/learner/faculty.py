@@ -34,12 +34,14 @@ from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, 
 from gssc.trust.labels import label_trust
 
 FEWEST_COUNTS = 32  # columns; features with more may be counts, if none is negative
-RESTARTS = (0.02, 0.1, 0.3)  # of label spreading; with a greater one labels reach less far
+RESTARTS = (0.02, 0.1, 0.3)  # of label spreading; the greater, the less far labels spread
 FEWEST_WRONG = 0.02  # estimated share of wrong labels above which teachers with weighted labels are fitted as well
 FAR_BEHIND = 1.2  # times the errors of the best opinion: with more in a forest, no further trees are grown
+ALL_BY_EDGES = 5  # times the errors with edges: with more without edges, training on pairs is left out
 LABELS_FOR_MLP = 1000  # training labels from which an MLP on rows is a teacher
 MOST_STORED = 1 << 25  # values of opinions in a checkpoint at most; a resumed run computes the others again
 LINEAR = "regression", "class means"  # prefixes of the names of linear opinions
+NOTHING_HELD_OUT = "there are no held-out labels to compare by"
 FEW = 3  # number of best opinions that get variants: averages over edges, runner-up
 
 
@@ -81,6 +83,8 @@ class Faculty:
             for kind, fit in linear_teachers(self.graph.num_classes, means=False).items():
                 self.ask(f"{kind} on rows ({name})", fit, inputs)
                 scores[name] = max(scores.get(name, 0.0), self.pool.scores[f"{kind} on rows ({name})"])
+        if not len(self.jury.truth):
+            return next(iter(scores)), NOTHING_HELD_OUT
         least = max(scores.values()) - self.jury.standard_error(max(scores.values()))
         chosen = next(name for name, score in scores.items() if score >= least)
         compared = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
@@ -175,8 +179,14 @@ class Faculty:
         linear = [name for name in self.pool.best(len(self.pool.opinions)) if name.startswith(LINEAR)]
         return bool(linear) and " spread over " in linear[0]
 
-    def graph_helps(self) -> tuple[bool, str]:
-        """Return whether linear teachers have a better held-out score with edges than without, and both scores."""
+    def pairs_help(self) -> tuple[bool, str]:
+        """Return whether training on pairs may help, and the reason, from the held-out scores of linear teachers.
+
+        It may help if linear teachers are better with edges than without, but not many times better: the input of a
+        network trained on pairs is a row alone, so it adds little if nearly all accuracy is due to the edges.
+        """
+        if not len(self.jury.truth):
+            return False, NOTHING_HELD_OUT
         with_edges, without = -np.inf, -np.inf
         for name, score in self.pool.scores.items():
             if name.startswith(LINEAR):
@@ -184,8 +194,10 @@ class Faculty:
                     with_edges = max(with_edges, score)
                 else:
                     without = max(without, score)
-        verdict = bool(with_edges > without)
-        return verdict, f"held-out score of linear teachers {with_edges:.3f} with edges, {without:.3f} without"
+        scores = f"held-out score of linear teachers {with_edges:.3f} with edges, {without:.3f} without"
+        if 1 - without > ALL_BY_EDGES * (1 - with_edges):
+            return False, f"rows alone tell too little, {scores}"
+        return bool(with_edges > without), scores
 
     def ask(self, name: str, fit: Fit, inputs: np.ndarray, label_weight: np.ndarray | None = None) -> None:
         """Fit a teacher in each view of the training labels and add its opinion to the pool.
@@ -232,8 +244,14 @@ def judging_labels(graph: Graph) -> str:
 
 
 def offered_scalings(features: Features) -> list[str]:
-    """Return the names of the scalings to compare, the most usual first; ``row`` is for many columns of counts."""
+    """Return the names of the scalings to compare, the most usual first; ``row`` is for many columns of counts.
+
+    For sparse features ``standard`` comes last: divided by the deviation of a column that is nearly always zero, a rare
+    value is so large that it decides the prediction of an unseen row.
+    """
     usual = usual_normalization(features)
     by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
-    plain = ["none"] if sp.issparse(features) else []
-    return list(dict.fromkeys([usual, *by_row, *plain, "standard"]))
+    if sp.issparse(features):
+        usual_first = [usual] if usual != "standard" else []
+        return list(dict.fromkeys([*usual_first, *by_row, "none", "standard"]))
+    return list(dict.fromkeys([usual, *by_row, "standard"]))

@@ -12,7 +12,7 @@ from scipy.special import log_softmax, softmax
 from gssc.calibration import PRIOR_ROWS, fit_temperature
 from gssc.errors import GsscError
 from gssc.graph import Graph
-from gssc.learner.correction import corrected, enough_labels, fit_correction, gain, on_one_scale
+from gssc.learner.correction import corrected, correction_for, fit_shares, gain, on_one_scale
 
 ENOUGH = 50  # validation labels; with fewer, opinions are cross-validated on training labels
 MANY = 200  # judging labels from which opinions are ranked by accuracy first; with fewer, by loss first
@@ -70,6 +70,7 @@ class Jury:
             self.views = [*(np.setdiff1d(train, part) for part in parts), train]
             self.judges = [*parts, val]
         self.corrects = False  # whether opinions are corrected, see decide_correction
+        self.fit_correction = None if self.cross_validates else correction_for(len(val), classes)
         self.truth = labels[np.concatenate(self.judges)]
         self.weight = self.label_weight(np.concatenate(self.judges))
 
@@ -113,25 +114,26 @@ class Jury:
     def decide_correction(self, views: tuple[np.ndarray, ...]) -> str:
         """Decide from one opinion whether opinions are corrected from now on, and return the reason.
 
-        They are if there are enough judging labels and the cross-validated gain in log-likelihood exceeds its standard
-        error. The usual causes are wrong training labels, and class shares of the training labels unlike the graph's.
+        They are if the cross-validated gain in log-likelihood on the judging labels exceeds its standard error. Without
+        enough validation labels there is no correction, because training labels show neither that their class shares
+        differ from the graph's nor that some of them are wrong.
         """
-        if len(self.truth) < MANY or not enough_labels(len(self.truth), self.classes):
+        if self.fit_correction is None:
             return "no: too few held-out labels for the number of classes"
         usual = np.log(self.judged(self.tempered(views)) + TINY)[np.arange(len(self.truth)), self.truth]
-        gained, error = gain(
-            self.judged(self._on_one_scale(views)), self.truth, usual, np.random.default_rng(0), self.weight
-        )
+        logs = self.judged(self._on_one_scale(views))
+        gained, error = gain(self.fit_correction, logs, self.truth, usual, np.random.default_rng(0), self.weight)
         self.corrects = gained > error
         verb = "yes" if self.corrects else "no"
-        return f"{verb}: gains {gained:.3f} ± {error:.3f} of log-likelihood on labels it was not fitted to"
+        what = "class shares" if self.fit_correction is fit_shares else "confused classes"
+        return f"{verb}, of {what}: gains {gained:.3f} ± {error:.3f} of log-likelihood on labels it was not fitted to"
 
     def calibrated(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         """Return the opinion after temperature scaling or, if so decided, correction, fitted to the judging labels."""
-        if not self.corrects:
+        if not self.corrects or self.fit_correction is None:
             return self.tempered(views)
         scaled = self._on_one_scale(views)
-        correction = fit_correction(self.judged(scaled), self.truth, self.weight)
+        correction = self.fit_correction(self.judged(scaled), self.truth, self.weight, None)
         return tuple(corrected(logs, correction) for logs in scaled)
 
     def _on_one_scale(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
@@ -184,7 +186,7 @@ def some_of(nodes: np.ndarray, most: int, seed: int) -> np.ndarray:
 
 
 def with_weighty_labels(graph: Graph, weight: np.ndarray) -> Graph:
-    """Return the graph without the training and validation nodes whose label has weight zero; weights are [N]."""
+    """Return the graph without training and validation nodes whose label has weight zero; ``weight`` is [N]."""
     train, val = (part[weight[part] > 0] for part in (graph.train, graph.val))
     if not len(train):
         raise GsscError("every training label has weight zero: give some of them a weight above zero")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from itertools import islice
 from typing import Any, ClassVar
@@ -78,7 +79,7 @@ class LearnerTraining(Training):
         super().__init__(graph, config, BestStudent())
         if not self.task.has_classes:
             raise GsscError("the default learner needs one class per node; for several targets use model str_contrast")
-        self.phase = "teachers"  # then "pairs", "rounds"
+        self.phase = "teachers"  # then "pairs", "rounds", "all rows", "end"
         self.scaling_name = ""
         self.choices: dict[str, str] = {}  # decisions made during training, with the reason for each
         if node_weight is not None:
@@ -115,7 +116,7 @@ class LearnerTraining(Training):
             best=config.teachers.best,
             kinds=list(self.students.settings),
             seen_rows=not unseen,
-            most_effort=self.students.most_effort,
+            most_schedules=self.students.most_schedules if config.teachers.rounds > 1 else 1,
         )
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
@@ -143,7 +144,11 @@ class LearnerTraining(Training):
         if self.phase == "pairs":
             yield from self.train_on_pairs()
             self.phase = "rounds"
-        yield from self.teach()
+        if self.phase == "rounds":
+            yield from self.teach()
+            self.phase = "all rows" if len(self.students.held_out) else "end"
+        if self.phase == "all rows":
+            yield from self.train_on_all_rows()
 
     def ask_teachers(self) -> Iterator[Step]:
         """Fit the teachers that need no epochs and the models named in the settings, and pool their opinions."""
@@ -163,7 +168,7 @@ class LearnerTraining(Training):
             yield from self._ask_model(name)
         if not self.pool.opinions:
             raise GsscError("no teacher is enabled: set teachers.linear or teachers.trees, or name teachers.models")
-        helps, reason = faculty.graph_helps()
+        helps, reason = faculty.pairs_help()
         self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
         faculty.spread_best()
         self.pool.prune(self.config.teachers.best)
@@ -187,12 +192,12 @@ class LearnerTraining(Training):
 
     def train_student(self, kind: str) -> Iterator[Step]:
         """Train a student on the teacher's soft labels, pool its opinion, and keep it if it is the best so far."""
-        teacher = self.rounds.choose_teacher()
-        self.student = self.student or self._make_student(kind)
-        loss = 0.0
-        for loss in self.student.run():
-            if self.student.done % PASSES_PER_STEP == 0 and self.student.done < self.student.passes:
-                yield self._student_step(kind, loss)
+        teacher, phase = self.rounds.choose_teacher(), f"student {self.rounds.number + 1}, {SHOWN.get(kind, kind)}"
+        if self.student is None:
+            self.student = self._make_student()
+            if self.rounds.continues:
+                self.student.model.load_state_dict(self.best.weights["model"])
+        last = yield from self._passes(self.student, phase)
         opinion = opinion_of(self.student)
         merit = self.students.merit(opinion, teacher)
         if self.rounds.cannot_follow(kind, opinion):
@@ -201,20 +206,34 @@ class LearnerTraining(Training):
         if not self.jury.cross_validates:  # with cross-validation, no label is held out from the student
             self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
         kept = self.best.prefers(merit, error)
-        last = self._student_step(kind, loss)  # recorded before it is trained again with the held-out rows
-        if kept and len(self.students.held_out):
-            # The held-out rows have been scored and the opinion is in the pool: train the student to keep on all rows.
-            self.student = self._make_student(kind, everything=True)
-            for _ in self.student.run():
-                pass
         self.best.offer(merit, error, f"{SHOWN.get(kind, kind)}, round {self.rounds.number + 1}")
         self.rounds.student_ended(opinion, kept)
         yield last
 
-    def _make_student(self, kind: str, everything: bool = False) -> StudentTraining:
-        """Return the training of a student of this round, on all rows or on all but the held-out rows."""
-        settings = self.students.variant(kind, self.rounds.effort)
-        return self.students.make(settings, self._rows(), self.rounds.choose_teacher(), self.rounds.number, everything)
+    def train_on_all_rows(self) -> Iterator[Step]:
+        """Train the kept student again, on the rows that were held out to rank students as well."""
+        self.student = self.student or self._make_student()
+        last = yield from self._passes(self.student, "student on all rows")
+        self.best.weights = copy.deepcopy(self.kept_weights())
+        self.phase = "end"
+        yield last
+
+    def _make_student(self) -> StudentTraining:
+        """Return the training of the next student of this round or, at the end, of the kept one on all rows."""
+        rounds = self.rounds
+        if self.phase == "all rows":
+            assert rounds.best_teacher is not None
+            return self.students.make(rounds.best_kind, self._rows(), rounds.best_teacher, rounds.best_number, True)
+        kind = rounds.kinds[rounds.position]
+        return self.students.make(kind, self._rows(), rounds.choose_teacher(), rounds.number)
+
+    def _passes(self, student: StudentTraining, phase: str) -> Generator[Step, None, Step]:
+        """Train a student; yield a record every few passes and return the last one."""
+        loss = 0.0
+        for loss in student.run():
+            if student.done % PASSES_PER_STEP == 0 and not student.has_ended:
+                yield self._student_step(student, phase, loss)
+        return self._student_step(student, phase, loss)
 
     def _decide_correction(self) -> None:
         """Decide from the best linear opinion whether opinions are corrected, and recalibrate the pool."""
@@ -290,10 +309,8 @@ class LearnerTraining(Training):
         view = self.pool.opinions[best[0]][-1] if best else np.ones(shape, dtype=np.float32)
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
-    def _student_step(self, kind: str, loss: float) -> Step:
-        assert self.student is not None
-        logits = torch.from_numpy(self._logits(self.student.model))
-        phase = f"student {self.rounds.number + 1}, {SHOWN.get(kind, kind)}"
+    def _student_step(self, student: StudentTraining, phase: str, loss: float) -> Step:
+        logits = torch.from_numpy(self._logits(student.model))
         return Step(phase, logits, self._trusted(), {"classification_loss": loss})
 
     def _of_all_nodes(self, scores: Tensor) -> Tensor:
@@ -334,7 +351,7 @@ class LearnerTraining(Training):
         self.pairs = self._make_pairs() if "pairs" in state else None
         if "student" in state:
             self.rounds.load_state_dict(state["rounds"])
-            self.student = self._make_student(self.rounds.kinds[self.rounds.position])
+            self.student = self._make_student()
         super().load_state_dict(state)
 
     def kept_weights(self) -> State:

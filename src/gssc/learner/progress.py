@@ -1,4 +1,4 @@
-"""Estimates of the number of records that the default learner has still to write, for progress bars."""
+"""Estimate the number of records that the default learner still has to write, for progress bars."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
     The number is exact for the current round of students; later rounds are assumed to have one student each. Until the
     teachers have been fitted, their usual number is assumed, and pairs are counted unless the settings exclude them.
     """
-    effort, students = training.rounds.effort, training.students
-    records = {kind: student_records(training, students.variant(kind, effort)) for kind in students.settings}
+    records = {kind: student_records(training, settings) for kind, settings in training.students.settings.items()}
     rounds = training.rounds
     this_round, left = [records[kind] for kind in rounds.kinds], rounds.most - rounds.number
     ahead = {"students": sum(this_round[rounds.position :]) + (left - 1) * max(records.values()) if left else 0}
     if (student := training.student) is not None and not student.has_ended:
         ahead["students"] -= student.done // PASSES_PER_STEP
+    if len(training.students.held_out):
+        again = student_records(training, training.students.settings[rounds.best_kind or rounds.kinds[-1]])
+        ahead["students"] += again * (training.phase != "end")
     if training.phase == "teachers":
         ahead["teachers"] = max(1, USUAL_TEACHERS - training.epoch)
-    if training.phase != "rounds" and may_train_on_pairs(training):
+    if training.phase in ("teachers", "pairs") and may_train_on_pairs(training):
         done = training.pairs.epoch if training.pairs is not None else 0
         ahead["pairs"] = training.config.teachers.pair_epochs - done
     return {kind: max(0, count) for kind, count in ahead.items()}

@@ -16,19 +16,26 @@ from gssc.learner.pool import Pool
 from gssc.learner.student import CLOSE
 
 PARTNERS = 3  # best opinions that a new one is combined with
-MORE_STEPS = 4  # factor on the steps of the next round if the best student is behind its teacher
-WORTH_A_NOTE = 0.05  # difference of scores between teacher and student from which a note is shown
+WORTH_A_NOTE = 0.05  # minimum difference between the scores of teacher and student for a note
 TOO_FAR = 0.1  # share of rows by which the agreement with the teacher may be below that of the close student
 LEAST_GAIN = 1.0  # in total log-likelihood of the held-out labels by the next teacher, for another round
+STATE = (  # what a checkpoint stores, in addition to the soft labels
+    *("number", "most", "position", "kinds", "continues", "schedules"),
+    *("partners", "best_kind", "best_score", "best_number", "agreement"),
+)
+SOFT_LABELS = "teacher", "best_teacher"
 
 
 class Rounds:
     """Plans the rounds: chooses the teacher and the kinds of students of each, and decides when to stop.
 
     The first round has every kind of student, later ones the close kind and the kind that was best so far. Rounds end
-    early if the next teacher is hardly better than the last. If the classes depend on the graph more than on the rows,
-    a student has to memorise many single rows: if the best student is behind its teacher, the next one is a close
-    student that takes more steps.
+    early if the next teacher is hardly better than the last.
+
+    If the classes depend on the graph more than on the rows, a student has to memorise many single rows, and one
+    schedule of gradient steps is too short. If the kept student is behind its teacher, it continues: it is the only
+    student of the next round, which begins at its weights and takes another schedule. There are as many such rounds as
+    it takes to catch up, unless one of them does not improve it or the limit is reached.
 
     Args:
         pool: the opinions; its jury has the held-out labels.
@@ -36,25 +43,27 @@ class Rounds:
         best: number of opinions whose mean is the teacher.
         kinds: kinds of students in the first round.
         seen_rows: whether students will be used on the rows that they are trained on, which they may memorise.
-        most_effort: maximum of ``effort``.
+        most_schedules: maximum of ``schedules``.
 
     Attributes:
         number: number of the round, from 0.
         position: index of the next student in the kinds of the round.
-        effort: factor on the usual number of gradient steps per student.
+        continues: whether the student of this round begins at the weights of the kept one.
+        schedules: number of schedules of gradient steps that the student of this round has begun.
         teacher: soft labels of the round, [N, C], once chosen.
         partners: names of the opinions that those of the students are combined with.
-        best_kind, best_score: kind and score of the student kept so far.
+        best_kind, best_score, best_number, best_teacher: kind, score, round and soft labels of the student kept so far.
         agreement: share of rows for which the close student predicts the same class as its teacher.
     """
 
-    def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], seen_rows: bool, most_effort: int):
+    def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], seen_rows: bool, most_schedules: int):
         self.pool, self.jury, self.most, self.best, self.seen_rows = pool, pool.jury, most, best, seen_rows
         self.number = self.position = 0
-        self.kinds, self.effort, self.most_effort = kinds, 1, most_effort
+        self.kinds, self.continues, self.schedules, self.most_schedules = kinds, False, 1, most_schedules
         self.teacher: np.ndarray | None = None
         self.partners: list[str] = []
-        self.best_kind, self.best_score, self.agreement = "", 0.0, 0.0
+        self.best_kind, self.best_score, self.best_number, self.agreement = "", 0.0, 0, 0.0
+        self.best_teacher: np.ndarray | None = None
 
     @property
     def memorizes(self) -> bool:
@@ -96,9 +105,12 @@ class Rounds:
         score = 0.0 if self.jury.cross_validates else self.jury.score((opinion,))
         if kept:
             self.best_kind, self.best_score = kind, score
-        # Kinds after the close one are regularised: if rows have to be memorised, none of them can do it either.
+            self.best_number, self.best_teacher = self.number, self.teacher
+        # Kinds after the close one are regularised: if this one cannot memorise the rows, they cannot either.
         hopeless = self._is_behind(score, None if kind == CLOSE else self.best_score)
-        if hopeless or self.position == len(self.kinds):
+        if self.continues and not kept:
+            self.number = self.most = self.number + 1
+        elif hopeless or self.position == len(self.kinds):
             self._plan_next()
 
     def note(self) -> str | None:
@@ -115,19 +127,23 @@ class Rounds:
 
     def _plan_next(self) -> None:
         self.number, self.position = self.number + 1, 0
-        if self.are_over:
-            return
-        behind = self._is_behind(self.best_score)
+        if self._is_behind(self.best_score) and self.schedules < self.most_schedules:
+            self.kinds, self.continues, self.schedules = [self.best_kind], True, self.schedules + 1
+            self.most = max(self.most, self.number + 1)
+            self._gain_of_next_teacher()
+        elif self.continues:  # a student that memorises rows gains nothing from another round
+            self.most = self.number
+        elif not self.are_over:
+            if self._gain_of_next_teacher() < LEAST_GAIN:
+                self.most = self.number
+            self.kinds = list(dict.fromkeys([CLOSE, self.best_kind]))
+
+    def _gain_of_next_teacher(self) -> float:
+        """Choose the next teacher; return by how much it raises the total log-likelihood of the held-out labels."""
         last = self.jury.loss((self.choose_teacher(),))
         self.pool.prune(self.best)
         self.teacher = None
-        gain = len(self.jury.truth) * (last - self.jury.loss((self.choose_teacher(),)))
-        if behind and self.effort < self.most_effort:
-            self.kinds, self.effort = [CLOSE], min(self.effort * MORE_STEPS, self.most_effort)
-        elif gain < LEAST_GAIN or self.effort > 1:  # students that memorise rows gain nothing from another round
-            self.number = self.most
-        else:
-            self.kinds = list(dict.fromkeys([CLOSE, self.best_kind]))
+        return len(self.jury.truth) * (last - self.jury.loss((self.choose_teacher(),)))
 
     def _is_behind(self, score: float, other: float | None = None) -> bool:
         """Return whether a student's score on seen rows is below another's by more than a standard error.
@@ -143,11 +159,13 @@ class Rounds:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume."""
-        names = ("number", "position", "kinds", "effort", "partners", "best_kind", "best_score", "agreement")
-        teacher = {} if self.teacher is None else {"teacher": torch.from_numpy(self.teacher)}
-        return {**{name: getattr(self, name) for name in names}, **teacher}
+        known = {name: getattr(self, name) for name in SOFT_LABELS if getattr(self, name) is not None}
+        soft_labels = {name: torch.from_numpy(values) for name, values in known.items()}
+        return {**{name: getattr(self, name) for name in STATE}, **soft_labels}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state of :meth:`state_dict`."""
-        for name, value in state.items():
-            setattr(self, name, value.numpy() if name == "teacher" else value)
+        for name in STATE:
+            setattr(self, name, state[name])
+        for name in SOFT_LABELS:
+            setattr(self, name, state[name].numpy() if name in state else None)

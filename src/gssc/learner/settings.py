@@ -23,14 +23,14 @@ class TeachersSettings:
     Args:
         linear: closed-form teachers on rows, spread rows, and own and neighbours' rows.
         trees: forests and boosted trees, and on dense rows kernel regressions, discriminant analysis and naive Bayes.
-        pairs: Algorithm 1, an MLP trained on pairs: ``auto`` where the graph helps the linear teachers, ``always``,
-            ``never``.
+        pairs: Algorithm 1, an MLP trained on pairs: ``auto`` where edges help the linear teachers, but not so
+            much that rows hardly matter; ``always``; ``never``.
         pair_epochs: epochs of Algorithm 1; a graph that is streamed from disk has 9 epochs of rows for each.
         pair_batches: batches per epoch, at most, however many edges the graph has: of 512 pairs, or of 8,192 for a
             graph that is streamed.
-        correction: whether a matrix fitted to validation labels corrects teachers that confuse classes: ``auto`` if
-            that raises the likelihood of labels it was not fitted to, or ``never``, so that validation labels are used
-            for selection only.
+        correction: whether a map fitted to validation labels corrects the class shares of teachers, and classes that
+            they confuse: ``auto`` if that raises the likelihood of labels it was not fitted to, or ``never``, so that
+            validation labels are used for selection only.
         models: other models to use as teachers, separated by commas, such as ``gcn,sgformer`` (see gssc bench --list);
             ``auto`` tries ``sage`` on graphs of at most 50,000 edges if averages over edges are not the best linear
             teacher; ``none`` adds no model.

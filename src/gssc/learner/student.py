@@ -118,7 +118,7 @@ def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
     (10, 30)
     """
     batches = max(1, -(-rows // settings.batch))
-    return batches, settings.effort * max(LEAST_PASSES, -(-settings.steps // batches))
+    return batches, max(LEAST_PASSES, -(-settings.steps // batches))
 
 
 def student_variants(

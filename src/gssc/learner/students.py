@@ -6,7 +6,6 @@ is the held-out labels, see :mod:`gssc.learner.jury`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from gssc.graph import Graph
 from gssc.learner.jury import MANY, TINY, Jury
 from gssc.learner.student import StudentTraining, batches_and_passes, student_variants
 from gssc.models.settings import GsscSettings
-from gssc.models.student import StudentSettings, all_logits
+from gssc.models.student import all_logits
 
 VISITS_PER_EDGE = 8  # limit on rows in all batches of a student, per edge; about the cost of 200 epochs of a GCN
 VISITS = 4_000_000  # limit on rows in all batches of a student on small graphs; takes less than a minute
@@ -54,30 +53,24 @@ class Students:
         return np.sort(np.random.default_rng([self.seed, 3]).choice(self.graph.num_nodes, count, replace=False))
 
     @property
-    def most_effort(self) -> int:
-        """Maximum factor on the usual number of steps; like the cost of a GCN, the limit grows with the edges."""
+    def most_schedules(self) -> int:
+        """Maximum number of schedules of a student; it grows with the number of edges, as the cost of a GCN does."""
         _, passes = batches_and_passes(next(iter(self.settings.values())), self.graph.num_nodes)
         visits = max(VISITS, VISITS_PER_EDGE * self.graph.num_edges)
         return max(1, visits // (passes * max(1, self.graph.num_nodes)))
 
-    def variant(self, kind: str, effort: int) -> StudentSettings:
-        """Return the settings of a kind of student with ``effort`` times the usual number of steps."""
-        return replace(self.settings[kind], effort=effort)
-
-    def make(
-        self, settings: StudentSettings, rows: Any, teacher: np.ndarray, number: int, everything: bool = False
-    ) -> StudentTraining:
+    def make(self, kind: str, rows: Any, teacher: np.ndarray, number: int, all_rows: bool = False) -> StudentTraining:
         """Return the training of a student.
 
         Args:
-            settings: settings of the student.
+            kind: kind of student, which determines its settings.
             rows: scaled rows, dense or CSR, [N, d].
             teacher: soft labels, [N, C].
             number: number of the round.
-            everything: whether it is also trained on the held-out rows.
+            all_rows: whether it is also trained on the held-out rows.
         """
-        nodes = np.arange(self.graph.num_nodes) if everything else self.taught
-        return StudentTraining(rows, teacher, nodes, settings, self.seed + 1000 * number)
+        nodes = np.arange(self.graph.num_nodes) if all_rows else self.taught
+        return StudentTraining(rows, teacher, nodes, self.settings[kind], self.seed + 1000 * number)
 
     def merit(self, opinion: np.ndarray, teacher: np.ndarray) -> Merit:
         """Return the ranking key of a student: score and loss on validation labels or, if these are few, fidelity.

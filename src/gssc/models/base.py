@@ -51,7 +51,7 @@ class TrainingGraph:
         rows: feature rows of all nodes.
         edge_index: both directions of every edge, [2, P], no self-loops.
         edge_weight: [P], all one if None; an edge of weight zero is absent.
-        labels: of all nodes, [N]; only those of ``train`` may be used.
+        labels: labels of all nodes, [N]; only those of ``train`` may be used.
         train: training nodes.
         task: the prediction task, which defines the loss.
     """

@@ -89,7 +89,7 @@ class Attention(nn.Module):
         Args:
             x: rows, with the parts of the heads concatenated.
             edge_index: both directions of every edge, [2, P].
-            weight: of the edges and then of every node's self-loop, [P + N].
+            weight: weight of the edges and then of every node's self-loop, [P + N].
         """
         nodes = len(x)
         x = x.view(nodes, self.heads, self.width)

@@ -31,7 +31,6 @@ class StudentSettings:
         weight_decay: L2 penalty.
         steps: total number of gradient steps.
         batch: rows per step.
-        effort: how many times as many steps it takes.
         splits: share of the units of the first layer that start at splits of trees (:mod:`gssc.learner.splits`).
     """
 
@@ -44,7 +43,6 @@ class StudentSettings:
     weight_decay: float = 5e-4
     steps: int = 300
     batch: int = 1024
-    effort: int = 1
     splits: float = 0.0
 
 
