@@ -38,7 +38,7 @@ def drawn(progress: EpochProgress, width: int) -> str:
 def test_a_bar_with_the_time_left_fits_80_columns(phase: str) -> None:
     training = fake()
     progress = EpochProgress(training, Console(width=80, force_terminal=True, file=io.StringIO()))
-    progress.pace.add("", 3.0)
+    progress.forecast.pace.add("", 3.0)
     training.epoch = 169
     progress.show(Epoch(**{**vars(EPOCH), "phase": phase}))
     line = drawn(progress, 80)
@@ -122,3 +122,45 @@ def test_a_streamed_training_is_counted_to_its_last_epoch() -> None:
         totals.add(record.epoch + 1 + sum(epochs_ahead(training).values()))
     assert totals == {2 + 2 * ROW_EPOCHS}
     assert epochs_ahead(training) == {"pairs": 0, "rows": 0}
+
+
+def test_stages_before_the_first_epoch_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SECONDS_BEFORE_STAGE", 0.01)
+    training = SimpleNamespace(**vars(fake(epoch=0)), preparing="sketches of neighbourhoods 40%", prepared=0.0)
+    log = Console(width=80, file=io.StringIO())
+    with EpochProgress(training, log) as progress:
+        deadline = time.monotonic() + 60
+        while not log.file.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert log.file.getvalue() == "preparing: sketches of neighbourhoods 40%, 0:00 so far\n"
+        progress.forecast.seen -= 100  # the preparation took 90 seconds, and the epoch 10
+        training.preparing, training.prepared, training.epoch = "", time.monotonic() - 10, 1
+        progress.show(EPOCH)
+        assert round(progress.forecast.pace.seconds[""]) == 10
+        assert round(progress.forecast.spent) == 100
+        assert progress.line().startswith("consolidate: epoch 1 of about 170, 28:10 left")
+    terminal = EpochProgress(training, Console(width=80, force_terminal=True, file=io.StringIO()))
+    training.preparing = "sketches of neighbourhoods 100%"
+    terminal._draw()
+    assert drawn(terminal, 80).startswith("sketches of neighbourhoods 100% ")
+    assert "0:00 so far" in drawn(terminal, 80)
+
+
+def test_a_streamed_training_names_its_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config()
+    config.teachers.pair_epochs, config.teachers.pair_batches, config.model.hidden = 1, 1, 8
+    training = StreamedLearner(load_dataset("csbm", nodes=200, degree=4), config)
+    stages: list[str] = []
+    setting = object.__setattr__
+
+    def note(self: StreamedLearner, name: str, value: object) -> None:
+        setting(self, name, value)
+        if name == "preparing":
+            stages.append(str(value).rpartition(" ")[0] if str(value).endswith("%") else str(value))
+
+    monkeypatch.setattr(StreamedLearner, "__setattr__", note)
+    next(training.epochs())
+    assert list(dict.fromkeys(stages)) == [
+        *("sketches of features", "sketches of neighbourhoods", "trust in edges", "teacher", "")
+    ]
+    assert training.prepared > 0

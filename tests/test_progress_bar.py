@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -119,3 +121,38 @@ def test_of_nested_bars_the_innermost_is_shown(monkeypatch: pytest.MonkeyPatch) 
         outer.file.truncate(0)
         wait_for(outer, "training")
     assert ProgressBar._shown == []
+
+
+def test_a_stage_has_a_time_left_where_its_share_is_known() -> None:
+    bar = ProgressBar("importing")
+    bar.show_stage("building the index", None)
+    assert bar.line() == "building the index, 0:00 so far"
+    bar.show_stage("reading nodes", 0.0)
+    bar.phase_began -= 10  # a quarter took ten seconds, so the rest takes thirty
+    bar.show_stage("reading nodes", 0.25)
+    assert bar.line() == "reading nodes, 0:30 left, 25%"
+
+
+def test_work_that_is_no_longer_watched_ends_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main thread may take the watch away while the thread of the bar asks for the amount that is done."""
+
+    class Unwatched(ProgressBar):
+        asked = 0
+
+        @property
+        def watch(self) -> Any:
+            self.asked += 1
+            return None if self.asked % 2 == 0 else lambda: 1.0
+
+        @watch.setter
+        def watch(self, value: Any) -> None:
+            pass
+
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.01)
+    failures: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    with Unwatched("comparing", 3, "runs", log()) as bar:
+        deadline = time.monotonic() + 5
+        while bar.asked < 4 and not failures and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert not failures

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gssc.train.training import Epoch, Training
 
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BEFORE_STAGE = 2.0  # until a log has a line about the work before the first epoch
 USUAL_COST = {"students": 0.25, "rows": 0.5}  # relative time of an epoch of this kind, until one was measured
 WIDE = 110  # columns that homophily and the best score need beside the rest
 
@@ -75,6 +76,49 @@ def epochs_ahead(training: Training) -> dict[str, int]:
     return {"": max(0, config.total_epochs - training.epoch)}
 
 
+class Forecast:
+    """Estimates how much of a training is done and how long the rest takes.
+
+    Args:
+        training: the training, before its first epoch or resumed.
+    """
+
+    def __init__(self, training: Training):
+        self.training, self.pace = training, Pace()
+        self.done, self.ahead, self.seen = training.epoch, epochs_ahead(training), time.monotonic()
+        self.before = 0.0  # seconds of the work before the first epoch
+
+    def add(self, epoch: Epoch) -> None:
+        """Count an epoch that has just ended."""
+        now = time.monotonic()
+        if not self.pace.epochs and (prepared := getattr(self.training, "prepared", 0.0)) > self.seen:
+            self.before, self.seen = prepared - self.seen, prepared
+        learner = isinstance(self.training, LearnerTraining)
+        kind = kind_of(epoch.phase) if learner else epoch.phase if "" not in self.ahead else ""
+        self.pace.add(kind, now - self.seen)
+        self.seen, self.done, self.ahead = now, self.done + 1, epochs_ahead(self.training)
+
+    @property
+    def total(self) -> int:
+        """The expected number of epochs."""
+        return self.done + sum(self.ahead.values())
+
+    @property
+    def spent(self) -> float:
+        """The seconds of all epochs so far, and of the work before the first."""
+        return self.before + sum(self.pace.seconds.values())
+
+    def left(self) -> float | None:
+        """Return the seconds left, or None before the first epoch; they count down during an epoch."""
+        left = self.pace.left(self.ahead)
+        return None if left is None else max(0.0, left - (time.monotonic() - self.seen))
+
+    def share(self) -> float:
+        """Return the share of the expected time that has passed, as of the last epoch."""
+        left = self.pace.left(self.ahead)
+        return 0.0 if left is None else self.spent / max(self.spent + left, 1e-9)
+
+
 class EpochProgress:
     """Shows the progress of a training on standard error.
 
@@ -88,12 +132,9 @@ class EpochProgress:
     def __init__(self, training: Training, console: Any = None):
         from rich.console import Console
 
-        self.training = training
         self.console = console or Console(stderr=True, markup=False, highlight=False)
-        self.pace, self.best, self.seen = Pace(), math.nan, time.monotonic()
+        self.training, self.forecast, self.best = training, Forecast(training), math.nan
         self.phase, self.numbers = "starting", ""
-        self.done = training.epoch
-        self.ahead = epochs_ahead(training)
         self.bar = self._bar() if self.console.is_terminal else None
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True)
@@ -109,7 +150,7 @@ class EpochProgress:
             TextColumn("{task.fields[numbers]}"),
         ]
         bar = Progress(*columns, console=self.console, transient=True)
-        self.task = bar.add_task(self.phase, total=self.done + sum(self.ahead.values()), left="", numbers="")
+        self.task = bar.add_task(self.phase, total=1.0, left="", numbers="")
         return bar
 
     def __enter__(self) -> EpochProgress:
@@ -123,17 +164,13 @@ class EpochProgress:
         self._ticker.join()
         if self.bar:
             self.bar.stop()
-        elif self.pace.epochs and not failed:
-            spent = clock(sum(self.pace.seconds.values()))
-            self.console.print(f"trained {counted(sum(self.pace.epochs.values()), 'epoch')} in {spent}", soft_wrap=True)
+        elif self.forecast.spent and not failed:
+            epochs = counted(sum(self.forecast.pace.epochs.values()), "epoch")
+            self.console.print(f"trained {epochs} in {clock(self.forecast.spent)}", soft_wrap=True)
 
     def show(self, epoch: Epoch) -> None:
         """Update with the record of an epoch."""
-        now = time.monotonic()
-        learner = isinstance(self.training, LearnerTraining)
-        kind = kind_of(epoch.phase) if learner else epoch.phase if "" not in self.ahead else ""
-        self.pace.add(kind, now - self.seen)
-        self.seen, self.done, self.ahead = now, self.done + 1, epochs_ahead(self.training)
+        self.forecast.add(epoch)
         self.best = epoch.val_score if epoch.best else self.best
         self.phase, self.numbers = epoch.phase, self._numbers(epoch)
         self._draw()
@@ -148,26 +185,32 @@ class EpochProgress:
         return ", ".join(parts)
 
     def time_left(self) -> str:
-        """Return the time left, such as ``1:05 left``; it counts down during an epoch."""
-        left = self.pace.left(self.ahead)
-        return "" if left is None else f"{clock(max(0.0, left - (time.monotonic() - self.seen)))} left"
+        """Return the time left, such as ``1:05 left``; before the first epoch the time of its preparation so far."""
+        left = self.forecast.left()
+        if left is not None:
+            return f"{clock(left)} left"
+        return f"{clock(time.monotonic() - self.forecast.seen)} so far" if self.preparing() else ""
 
-    def share(self) -> float:
-        """Return the share of the expected time that has passed."""
-        left, spent = self.pace.left(self.ahead), sum(self.pace.seconds.values())
-        return 0.0 if left is None else spent / max(spent + left, 1e-9)
+    def preparing(self) -> str:
+        """Return the stage of the work before the first epoch, such as ``teacher``; empty if there is none."""
+        return "" if self.forecast.pace.epochs else getattr(self.training, "preparing", "")
 
     def line(self) -> str:
         """Return the state as one line of a log."""
-        parts = [f"{self.phase}: epoch {self.done} of about {self.done + sum(self.ahead.values())}", self.time_left()]
+        if stage := self.preparing():
+            return f"preparing: {stage}, {self.time_left()}"
+        parts = [f"{self.phase}: epoch {self.forecast.done} of about {self.forecast.total}", self.time_left()]
         return ", ".join(filter(None, [*parts, self.numbers]))
 
     def _draw(self) -> None:
         if self.bar:
             fields = {"left": self.time_left(), "numbers": self.numbers}
-            self.bar.update(self.task, description=self.phase, completed=self.share(), total=1.0, **fields)
+            phase = self.preparing() or self.phase
+            self.bar.update(self.task, description=phase, completed=self.forecast.share(), **fields)
 
     def _tick(self) -> None:
+        if not self.bar and not self._ended.wait(SECONDS_BEFORE_STAGE) and self.preparing():
+            self.console.print(self.line(), soft_wrap=True)
         pause = 0.5 if self.bar else SECONDS_BETWEEN_LINES
         while not self._ended.wait(pause):
             if self.bar:

@@ -13,6 +13,8 @@ SECONDS_BETWEEN_DRAWINGS = 0.5
 BAR_WIDTH = 16
 ROOM_FOR_ECHO = 3  # a terminal writes ^C behind the bar; a line that wraps would not be erased
 
+OnStage = Callable[[str, float | None], None]  # name of a stage, and the share of it that is done; None if unknown
+
 
 class ProgressBar:
     """Shows how much of a phase is done and how long the rest takes.
@@ -81,8 +83,16 @@ class ProgressBar:
         self.done = self.before = done
         self.phase_began = self.updated = time.monotonic()
 
+    def show_stage(self, name: str, share: float | None) -> None:
+        """Show a stage and the share of it that is done; there is a time left only if the share is known."""
+        if name != self.phase:
+            self.begin(name)
+        if share is not None:
+            self.total = 1.0
+            self.update(share, f"{share:.0%}")
+
     def update(self, done: float, note: str = "") -> None:
-        """Set the amount that is done, and a text that follows the numbers."""
+        """Set the amount that is done, with fractions of a unit if known, and a text that follows the numbers."""
         self.updated = time.monotonic() if done != self.done else self.updated
         self.done, self.note = done, note
 
@@ -112,9 +122,10 @@ class ProgressBar:
         """Return the amount that is done, such as ``200 of 1,000 rows``; empty if nothing is counted."""
         if not self.unit:
             return ""
+        done = int(self.done)  # only whole units are counted
         # An estimated total may turn out too small.
-        total = "" if self.total is None else f" of {max(self.total, self.done):,.0f}"
-        return f"{self.done:,.0f}{total} {self.unit}"
+        total = "" if self.total is None else f" of {max(int(self.total), done):,}"
+        return f"{done:,}{total} {self.unit}"
 
     def line(self) -> str:
         """Return the state as one line of a log."""
@@ -125,8 +136,9 @@ class ProgressBar:
         terminal = self.console.is_terminal
         pause = SECONDS_BEFORE_BAR if terminal else SECONDS_BETWEEN_LINES
         while not self._ended.wait(pause):
-            if self.watch is not None:
-                self.update(self.watch(), self.note)
+            watch = self.watch  # another thread may set it to None
+            if watch is not None:
+                self.update(watch(), self.note)
             with self._drawing:
                 if self._shown[-1] is self:
                     self._draw() if terminal else self.console.print(self.line(), soft_wrap=True)

@@ -20,9 +20,13 @@ def test_the_whole_audit(graph: Graph, judge, make_run) -> None:
     labels = graph.labels.copy()
     labels[4] = 1
     noisy = graph.with_(labels=labels, edges=np.concatenate([graph.edges, [[7], [44]]], axis=1))
-    stages: list[str] = []
-    findings = audit_run(make_run(noisy, judge), on_stage=stages.append)
-    assert tuple(stages) == STAGES
+    stages: list[tuple[str, float | None]] = []
+    findings = audit_run(make_run(noisy, judge), on_stage=lambda name, share: stages.append((name, share)))
+    assert tuple(name for name, _ in stages) == STAGES
+    assert stages[0][1] is None  # nothing is known of the graph yet
+    shares = [share for _, share in stages[1:]]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] < 1
     assert findings.edges.nodes[0].tolist() == [7, 44]
     assert findings.labels.nodes[0].tolist() == [4]
     assert findings.class_names == ("left", "right")
@@ -30,8 +34,8 @@ def test_the_whole_audit(graph: Graph, judge, make_run) -> None:
     np.testing.assert_allclose(findings.edges.evidence["keep_probability"], 0.9)
 
 
-@pytest.mark.parametrize(("part", "heard"), [("test", False), ("val", True)])
-def test_whose_labels_have_a_say(graph: Graph, judge, make_run, part: str, heard: bool) -> None:
+@pytest.mark.parametrize(("part", "used"), [("test", False), ("val", True)])
+def test_which_labels_are_evidence(graph: Graph, judge, make_run, part: str, used: bool) -> None:
     found = []
     for labels in (
         graph.labels,
@@ -40,10 +44,10 @@ def test_whose_labels_have_a_say(graph: Graph, judge, make_run, part: str, heard
         findings = audit_run(make_run(graph.with_(labels=labels), judge))
         found.append((findings.edges.score, findings.labels.score))
     np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert np.array_equal(found[0][1], found[1][1]) != heard
+    assert np.array_equal(found[0][1], found[1][1]) != used
 
 
-def test_another_graph_with_the_same_nodes_uses_what_the_sparsifier_said(graph, judge, make_run, tmp_path) -> None:
+def test_another_graph_with_the_same_nodes_uses_the_keep_probabilities(graph, judge, make_run, tmp_path) -> None:
     run = make_run(graph, judge)
     graph.with_(edges=np.concatenate([graph.edges[:, 5:], [[7], [44]]], axis=1)).save(tmp_path / "other.npz")
     source = read_subject(run, tmp_path / "other.npz")
@@ -52,7 +56,7 @@ def test_another_graph_with_the_same_nodes_uses_what_the_sparsifier_said(graph, 
     assert source.notes == [f"1 of {graph.num_edges - 4:,} edges are not in the run: scored without a keep probability"]
 
 
-def test_another_graph_with_other_nodes_goes_without(graph, judge, make_run, tmp_path) -> None:
+def test_another_graph_with_other_nodes_has_no_keep_probabilities(graph, judge, make_run, tmp_path) -> None:
     run = make_run(graph, judge)
     other = graph.with_(features=np.asarray(graph.features) * 1.01)
     other.save(tmp_path / "other.npz")
@@ -100,7 +104,7 @@ def test_a_model_without_a_hidden_layer(graph: Graph, judge, make_run) -> None:
     assert len(audit_run(make_run(graph, model)).edges) == graph.num_edges
 
 
-def test_a_run_without_a_sparsifier_says_so(graph: Graph, judge, make_run) -> None:
+def test_a_run_without_a_sparsifier_is_noted(graph: Graph, judge, make_run) -> None:
     run = make_run(graph, judge, np.ones(graph.num_edges))
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["sparsifier"] = {"name": "none"}

@@ -43,7 +43,7 @@ def test_a_sparsifier_that_keeps_all_alike_changes_nothing(wrong: Graph, judge) 
     np.testing.assert_allclose(alone.score, 1 - alone.evidence["looks_like_edge"])
 
 
-def test_a_sparsifier_that_goes_along_makes_the_score_surer(wrong: Graph, judge) -> None:
+def test_a_sparsifier_that_agrees_makes_scores_more_extreme(wrong: Graph, judge) -> None:
     evidence = evidence_of(wrong, judge)
     alone, _ = doubt_edges(wrong, evidence, None)
     ours = np.isin(edge_numbers(wrong.edges, 60), edge_numbers(WRONG, 60))
@@ -64,7 +64,7 @@ def test_what_the_sparsifier_adds_by_hand() -> None:
     assert keep_shift(np.array([0.1, 0.9]), np.array([0.1, 0.9])).tolist() == [0, 0], "too few to tell"
 
 
-def test_training_labels_and_what_the_model_says_of_the_ends_play_no_part(wrong: Graph, judge) -> None:
+def test_training_labels_and_predictions_of_the_ends_are_not_used(wrong: Graph, judge) -> None:
     evidence = evidence_of(wrong, judge)
     before, _ = doubt_edges(wrong, evidence, None)
     evidence.probabilities = evidence.probabilities[::-1]

@@ -21,7 +21,7 @@ def test_flipped_labels_come_first(graph: Graph, judge) -> None:
     assert len(ranking) == 20
 
 
-def test_what_the_model_says_of_labelled_nodes_plays_no_part(graph: Graph, judge) -> None:
+def test_predictions_of_labelled_nodes_are_not_used(graph: Graph, judge) -> None:
     labels, sketch = graph.labels[graph.train], feature_sketch(graph.features)
     honest = judge.predict_proba(graph.features)
     memorised = honest.copy()
@@ -34,7 +34,7 @@ def test_what_the_model_says_of_labelled_nodes_plays_no_part(graph: Graph, judge
     assert (scores[1].evidence["model"] == 0.5).all()
 
 
-def test_witnesses_are_heard_and_not_judged(graph: Graph, judge) -> None:
+def test_witnesses_are_evidence_and_are_not_ranked(graph: Graph, judge) -> None:
     """Right labels of other nodes help to find wrong ones."""
     probabilities, adjacency = judge.predict_proba(graph.features), adjacency_of(graph)
     sketch, labels = feature_sketch(graph.features), graph.labels[graph.train].copy()

@@ -22,7 +22,7 @@ EVIL = "<script>alert(1)</script>"
 
 @pytest.fixture
 def findings() -> Findings:
-    """Five nodes, four edges, two labels, and names that would like to be HTML."""
+    """Five nodes, four edges, two labels, and names that look like HTML."""
     graph = Graph(
         np.array([[1, 0], [1, 0], [0, 2], [0, 1], [0, 0]], dtype=np.float32),
         [[0, 0, 1, 2], [1, 2, 2, 3]],
@@ -98,7 +98,7 @@ def test_details_of_an_edge(findings: Findings) -> None:
     assert worst["features"][1][2] == (2.0, 1.75)  # (2 - 0.6) / 0.8
 
 
-def test_labels_outside_training_and_validation_are_not_told(findings: Findings) -> None:
+def test_labels_outside_training_and_validation_are_not_shown(findings: Findings) -> None:
     nodes = [node for edge in page_data(findings, 4)["edges"] for node in edge["nodes"]]
     assert {node["name"] for node in nodes if "label" in node} == {"a", "c"}
 
@@ -143,7 +143,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def browser(chromium: Any, findings: Findings, tmp_path: Path) -> Iterator[Any]:
-    """The page in a browser; at the end there must be no complaint in its console."""
+    """The page in a browser; at the end there must be no error in its console."""
     write_page(tmp_path / "audit.html", findings)
     chromium.get((tmp_path / "audit.html").as_uri())
     yield chromium

@@ -23,7 +23,7 @@ def test_shares_of_unknown_values_are_unknown() -> None:
     np.testing.assert_array_equal(share_below(values, values), [np.nan, 0, 0.5])
 
 
-def test_only_what_is_unusual_is_told() -> None:
+def test_only_unusual_evidence_is_mentioned() -> None:
     rising = np.linspace(0.1, 0.9, COUNT)
     keep = np.where(np.arange(COUNT) == 0, np.nan, rising)
     evidence = {"features": rising, "common_neighbours": np.r_[0, rising[1:]], "keep_probability": keep}

@@ -31,7 +31,9 @@ def findings() -> Findings:
 @pytest.mark.parametrize("rows_at_a_time", [65_536, 1])
 def test_every_finding_is_a_row(findings: Findings, tmp_path: Path, rows_at_a_time: int, monkeypatch) -> None:
     monkeypatch.setattr(table_module, "ROWS_AT_A_TIME", rows_at_a_time)
-    write_table(tmp_path / "audit.csv", findings)
+    written: list[int] = []
+    write_table(tmp_path / "audit.csv", findings, on_rows=written.append)
+    assert written == ([1, 2, 3, 4] if rows_at_a_time == 1 else [2, 4])
     with (tmp_path / "audit.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["kind"] for row in rows] == ["edge", "edge", "label", "label", "duplicate", "duplicate", "isolated"]

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from gssc.audit.columns import Column
+from gssc.cli.audit import TERMINAL_COLUMNS, show_table
 from gssc.cli.main import main
 from gssc.config import parse_config
 from gssc.graph import Graph
@@ -89,7 +93,7 @@ def test_an_existing_file_is_kept_unless_told(trained: Path, tmp_path: Path, cap
         (["missing", "--out", "audit.csv"], "missing is neither a run folder nor a saved classifier"),
     ],
 )
-def test_what_the_user_can_mend(trained: Path, tmp_path, monkeypatch, capsys, arguments, message: str) -> None:
+def test_what_the_user_can_fix(trained: Path, tmp_path, monkeypatch, capsys, arguments, message: str) -> None:
     monkeypatch.chdir(tmp_path)
     run = str(trained / "run") if arguments[0] == "run" else arguments[0]
     assert main(["audit", run, *arguments[1:]]) == 2
@@ -103,3 +107,21 @@ def test_help_shows_examples(capsys) -> None:
         main(["audit", "--help"])
     assert stop.value.code == 0
     assert "gssc audit runs/cora --out audit.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", ["edges", "labels"])
+def test_headings_are_whole_at_80_columns_however_long_the_names_are(what: str) -> None:
+    long = "Probabilistic_Methods_and_Theory"
+    numeric = {"rank": 10, "score": 0.971, "features": 0.031, "keep_probability": 0.212}
+    columns = [Column(name, [numeric.get(name, long)]) for name in TERMINAL_COLUMNS[what]]
+    console = Console(width=80, file=io.StringIO())
+    show_table(console, what, columns, 1000)
+    printed = console.file.getvalue()
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "…" not in printed
+    heading = printed.partition("┡")[0]
+    words = {
+        "edges": "# node other score predicted features trust in training",
+        "labels": "# node score label suggested other labels regression unlabelled nodes",
+    }
+    assert set(words[what].split()) <= set(heading.replace("┃", " ").split())

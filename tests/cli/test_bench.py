@@ -8,7 +8,7 @@ from gssc.data import load_dataset
 from gssc.evaluate.store import Store
 
 
-def test_list_names_every_model_sparsifier_data_set_and_noise(gssc):
+def test_list_names_every_model_sparsifier_dataset_and_noise(gssc):
     from gssc.data.noise import NOISE
     from gssc.data.registry import DATASETS
     from gssc.models.registry import MODELS
@@ -74,7 +74,7 @@ def test_only_typed_sparsifier_settings_reach_a_run(gssc, tmp_path):
     assert {json.loads(row["config"])["sparsifier"]["pretrain_epochs"] for row in rows} == {recipe, default}
 
 
-def test_a_graph_of_your_own_beside_a_data_set_and_a_failed_run(gssc, tmp_path):
+def test_a_graph_of_your_own_beside_a_dataset_and_a_failed_run(gssc, tmp_path):
     graph = load_dataset("csbm", nodes=60, degree=4, classes=3, per_class=5)
     graph.save(tmp_path / "mine.npz")
     common = ["bench", "--models", "mlp,gcn", "--datasets", "csbm", "--graph", "mine.npz", "--seeds", "1"]

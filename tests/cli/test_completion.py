@@ -39,6 +39,8 @@ def test_bash_completes_commands_options_and_names(scripts: Path) -> None:
     assert bash(scripts, "gssc", "train", "--model.hid") == ["--model.hidden"]
     assert bash(scripts, "gssc", "data", "imp") == ["import"]
     assert bash(scripts, "gssc", "train", "citeseer") == ["citeseer"]
+    assert bash(scripts, "gssc", "tune", "cora") == ["cora"]
+    assert bash(scripts, "gssc", "tune", "tox") == []  # molecules are not tuned
     assert bash(scripts, "gssc", "plot", "x", str(scripts / "ba")) == [str(scripts / "bash")]
 
 

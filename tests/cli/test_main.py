@@ -78,7 +78,7 @@ def test_help_is_for_people(command: str) -> None:
         ("--teachers.trees=abc", "--teachers.trees: must be true or false, not 'abc'"),
     ],
 )
-def test_a_wrong_value_is_told_in_words(capsys, option: str, message: str) -> None:
+def test_a_wrong_value_is_explained_in_words(capsys, option: str, message: str) -> None:
     assert main(["train", "csbm", option]) == 2
     assert capsys.readouterr().err.replace("\n", " ") == f"error: {message}; see gssc train --help "
 
@@ -127,6 +127,26 @@ def test_advice_on_memory_fits_the_command(monkeypatch, capsys) -> None:
     assert "(--model.hidden)" in told["train"]
     assert "gssc data build" in told["data"]
     assert "hidden" not in told["data"] + told["predict"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space")
+@pytest.mark.parametrize("command", [("train", "digits"), ("demo",)])
+def test_a_limit_that_torch_does_not_fit_in_is_one_line(command: tuple[str, ...]) -> None:
+    """Imports aborted the process with the first limit, left no room for a message with the second, or crashed."""
+    for megabytes in (586, 684, 840):
+        code = (
+            f"import resource, sys; resource.setrlimit(resource.RLIMIT_AS, ({megabytes} << 20,) * 2); "
+            f"from gssc.cli.main import main; sys.exit(main({list(command)}))"
+        )
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1), ended.stderr
+        assert ended.stderr.startswith("error: not enough memory: torch and scikit-learn take about")
+
+
+def test_a_message_needs_no_package(monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert main(["nothing"]) == 2
+    assert capsys.readouterr().err.startswith("error: unknown command 'nothing'")
 
 
 def test_our_own_mistakes_keep_their_traceback(monkeypatch) -> None:

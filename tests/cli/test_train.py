@@ -72,7 +72,7 @@ def test_a_graph_file_without_masks_is_split_as_told(gssc, tmp_path: Path) -> No
     assert "brings its own split" in done.stderr
 
 
-def test_a_data_set_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: Path) -> None:
+def test_a_dataset_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("data: {dataset: digits}\nmodel: {hidden: 16}\n")
     done = gssc("train", "--config", "c.yaml", "--out", "run", *SHORT)
     assert done.returncode == 0, done.stderr

@@ -179,7 +179,7 @@ def graph_file(tmp_path):
     return save
 
 
-def test_graphs_of_your_own_stand_beside_data_sets(graph_file):
+def test_graphs_of_your_own_beside_datasets(graph_file):
     bare = graph_file("bare.npz", train=None, val=None, test=None)
     made, _ = cells(["mlp"], ["none"], ["cora"], graphs=[graph_file(), f"{bare}:per-class:3"], seeds=2)
     names = ["cora", "mine.npz", "bare.npz:per-class:3"]

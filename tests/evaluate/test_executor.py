@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from gssc.evaluate.executor import LocalProcesses
+from gssc.evaluate.executor import LocalProcesses, report
 from gssc.files import atomic_write
 
 
@@ -101,7 +102,7 @@ def busy(note: str) -> None:
 
 
 def runs(process: int) -> bool:
-    """Whether a process is alive; one that nobody has buried yet is not."""
+    """Whether a process is alive; a zombie is not."""
     try:
         os.kill(process, 0)
         return " Z " not in Path(f"/proc/{process}/stat").read_text()
@@ -164,3 +165,31 @@ def test_a_worker_that_is_stopped_leaves_no_part_of_a_file(tmp_path: Path):
         list(LocalProcesses(write_for_long, 2).run(jobs(), lambda job: None))
     assert list(tmp_path.iterdir()) == []
     assert time.monotonic() - started < 50
+
+
+def half_then_wait(go: Path) -> str:
+    report(0.5)
+    deadline = time.monotonic() + 60
+    while not go.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return "done"
+
+
+def test_a_job_reports_its_share_before_it_ends(tmp_path: Path):
+    executor, go, shares = LocalProcesses(half_then_wait, 1), tmp_path / "go", []
+
+    def wait_for_share() -> None:
+        deadline = time.monotonic() + 60
+        while not shares and time.monotonic() < deadline:
+            shares.extend([executor.in_flight()] if executor.in_flight() else [])
+            time.sleep(0.01)
+        go.touch()
+
+    watcher = threading.Thread(target=wait_for_share)
+    watcher.start()
+    (ended,) = executor.run([go], lambda job: None)
+    watcher.join()
+    assert ended.result == "done"
+    assert shares == [0.5]
+    assert executor.in_flight() == 0
+    report(0.7)  # outside a worker nothing happens

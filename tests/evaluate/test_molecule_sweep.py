@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,32 @@ def test_a_run_is_kept_and_not_repeated(store: Store) -> None:
     again = list(sweep(cells, store, started=started.append))
     assert len(started) == 4
     assert [row["test_score"] for row in again] == [row["test_score"] for row in rows]
+
+
+def test_two_sweeps_on_one_store_never_train_the_same_run(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second begins while the first trains its first run, and waits for that run at the end."""
+    monkeypatch.setattr(molecule_sweep, "SECONDS_BETWEEN_LOOKS", 0.01)
+    cells = molecule_cells(["fingerprint_mlp"], ["bbbp"], seeds=2, max_epochs=1)
+    begun: list[tuple[str, int]] = []
+    other: list[dict[str, Any]] = []
+
+    def second() -> None:
+        other.extend(sweep(cells, store, started=lambda cell: begun.append(("second", cell.seed))))
+
+    thread = threading.Thread(target=second)
+
+    def first(cell: MoleculeCell) -> None:
+        begun.append(("first", cell.seed))
+        if cell.seed == 0:
+            thread.start()
+            deadline = time.monotonic() + 60
+            while not other and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+    rows = list(sweep(cells, store, started=first))
+    thread.join(60)
+    assert begun == [("first", 0), ("second", 1)]
+    assert sorted(row["key"] for row in rows) == sorted(row["key"] for row in other)
 
 
 def test_the_seed_settings_and_data_make_the_key() -> None:

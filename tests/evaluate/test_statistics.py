@@ -44,7 +44,7 @@ def test_summary_by_hand() -> None:
     assert [str(summary(scores)) for scores in ([2.0, 4.0], [7.0], [])] == ["3.00 ± 1.00", "7.00", "-"]
 
 
-def test_summary_is_what_the_published_table_says() -> None:
+def test_summary_equals_the_published_table() -> None:
     assert str(summary([73.4, 73.3, 73.5, 73.5, 73.1])) == "73.36 ± 0.15"  # five runs by hand
 
 

@@ -83,7 +83,7 @@ def test_failed_runs_have_no_place_in_a_mean():
     assert dict(table.texts(("", ""), ("", "")))["gcn"] == ["60.00 ± 10.00"]
 
 
-def test_ranks_over_several_data_sets():
+def test_ranks_over_several_datasets():
     two = {("gcn", "none", d): [0.8, 0.81] for d in ("cora", "citeseer")}
     two |= {("sage", "none", "cora"): [0.7, 0.72], ("sage", "none", "citeseer"): [0.9, 0.92]}
     table = result_table(rows(two))

@@ -47,7 +47,7 @@ def with_other_test_labels(graph):
 
 def test_no_test_label_is_there_when_a_trial_trains(tmp_path, graph, monkeypatch):
     seen = []
-    monkeypatch.setattr(module, "fit", lambda graph, config, on_epoch: seen.append(graph) or 1 / 0)
+    monkeypatch.setattr(module, "reported_fit", lambda graph, config, *rest: seen.append(graph) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run_trial(tuning_of(tmp_path, graph))
     (given,) = seen
@@ -79,7 +79,7 @@ class FakeResult:
         self.val_score = val_score
 
 
-def fake_fit(graph, config, on_epoch):
+def fake_fit(graph, config, on_epoch, part, parts):
     """Best at a learning rate of 0.01; seeds differ; one epoch is reported."""
     score = 1 - abs(np.log10(config.train.lr) + 2) / 10 + (config.train.seed - 100) / 1000
 
@@ -91,7 +91,7 @@ def fake_fit(graph, config, on_epoch):
 
 
 def test_the_value_is_the_mean_over_seeds_and_the_winner_becomes_a_recipe(tmp_path, graph, monkeypatch):
-    monkeypatch.setattr(module, "fit", fake_fit)
+    monkeypatch.setattr(module, "reported_fit", fake_fit)
     tuning = tuning_of(tmp_path, graph, seeds=2)
     for _ in range(4):
         run_trial(tuning)
@@ -112,21 +112,21 @@ def test_the_value_is_the_mean_over_seeds_and_the_winner_becomes_a_recipe(tmp_pa
 
 def test_a_trial_that_falls_behind_is_pruned_and_one_that_diverges_too(tmp_path, graph, monkeypatch):
     tuning = tuning_of(tmp_path, graph)
-    monkeypatch.setattr(module, "fit", fake_fit)
+    monkeypatch.setattr(module, "reported_fit", fake_fit)
     for _ in range(module.STARTUP_TRIALS):
         assert run_trial(tuning)["state"] == "COMPLETE"
 
-    def hopeless(graph, config, on_epoch):
+    def hopeless(graph, config, on_epoch, part, parts):
         for epoch in range(3):
             on_epoch(type("Record", (), {"epoch": epoch, "val_score": 0.01}))
         raise AssertionError("it should have been stopped")
 
-    def diverges(graph, config, on_epoch):
+    def diverges(graph, config, on_epoch, part, parts):
         raise GsscError("the loss is NaN")
 
-    monkeypatch.setattr(module, "fit", hopeless)
+    monkeypatch.setattr(module, "reported_fit", hopeless)
     assert run_trial(tuning)["state"] == "PRUNED"
-    monkeypatch.setattr(module, "fit", diverges)
+    monkeypatch.setattr(module, "reported_fit", diverges)
     assert run_trial(tuning)["state"] == "PRUNED"
     study = open_study(tuning)
     assert study.trials[-1].user_attrs["error"] == "the loss is NaN"

@@ -101,7 +101,25 @@ def test_an_interrupted_training_ends_with_the_same_scores(name: str, molecules:
     np.testing.assert_array_equal(resumed.outcome().scores, whole)
 
 
-def test_gssc_learns_what_atoms_tell_and_needs_no_bond_to_predict(molecules: MoleculeSet) -> None:
+@pytest.mark.parametrize("name", ["gin", "fingerprint_forest"])
+def test_progress_counts_the_batches_of_an_epoch(
+    name: str, molecules: MoleculeSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = molecule_model(name).training_class()(molecules, quick(name, epochs=2))
+    seen: list[float] = []
+    follow = training.averaged.follow
+    monkeypatch.setattr(training.averaged, "follow", lambda: follow() or seen.append(training.epochs_done))
+    ends = []
+    for _ in training.epochs():
+        seen.append(training.epochs_done)
+        ends.append(training.epochs_done)
+    assert ends == [1, 2]  # the forest has one epoch per target
+    assert training.total_epochs == 2
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 2 or name == "fingerprint_forest"
+
+
+def test_gssc_learns_from_atoms_and_needs_no_bond_to_predict(molecules: MoleculeSet) -> None:
     first = molecules.with_(targets=molecules.targets[:, :1], target_names=("nitrogen",))
     made = trained("gssc_atoms", first, epochs=12)
     assert made.kept().test_score > 0.9
@@ -174,7 +192,7 @@ def test_regression_of_a_computed_property(molecules: MoleculeSet) -> None:
     assert -made.kept().test_score < 0.7 * spread
 
 
-def test_the_teacher_never_sees_or_tells_of_a_test_molecule(molecules: MoleculeSet, monkeypatch: Any) -> None:
+def test_the_teacher_never_sees_or_predicts_a_test_molecule(molecules: MoleculeSet, monkeypatch: Any) -> None:
     other = featurize(["CCS", "CCCS", str(molecules.smiles[molecules.test[0]])])
     monkeypatch.setattr("gssc.molecules.pretrain.pool.load_molecules", lambda name: other)
     config = quick("gssc_taught")

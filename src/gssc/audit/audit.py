@@ -17,7 +17,14 @@ from gssc.graph import Graph
 from gssc.trust.pairs import PairEvidence
 from gssc.trust.sketch import feature_sketch, label_width
 
-STAGES = ("reading the run", "predicting classes", "comparing edges", "comparing labels", "looking for duplicates")
+STAGES = (
+    "reading the run",
+    "predicting classes",
+    "comparing edges",
+    "comparing labels",
+    "looking for duplicates",
+    "writing",  # what the caller does with the findings
+)
 
 
 def audit_run(
@@ -26,7 +33,7 @@ def audit_run(
     *,
     seed: int = 0,
     data_root: str | None = None,
-    on_stage: Callable[[str], None] | None = None,
+    on_stage: Callable[[str, float | None], None] | None = None,
 ) -> Findings:
     """Rank the edges and training labels of a graph by doubt, judged by a trained model.
 
@@ -35,18 +42,45 @@ def audit_run(
     Args:
         run: folder of a finished run, or one written by :meth:`gssc.GSSCClassifier.save`.
         graph: the graph to audit, or its ``.npz`` file; a run's own if left out. A saved classifier needs one.
-        seed: of the random pairs that edges are compared with.
+        seed: seed of the random pairs that edges are compared with.
         data_root: folder with data files, see :func:`gssc.data.load_dataset`.
-        on_stage: called with the name of each of :data:`STAGES` as it begins.
+        on_stage: called as each of :data:`STAGES` begins, with its name and the share of the expected time that
+            has passed; the share is None until the size of the graph is known.
     """
-    stage = on_stage or (lambda _: None)
-    stage(STAGES[0])
+    stage = on_stage or (lambda name, share: None)
+    stage(STAGES[0], None)
     return audit_subject(read_subject(run, graph, data_root), seed, stage)
 
 
-def audit_subject(subject: Subject, seed: int = 0, stage: Callable[[str], None] = lambda _: None) -> Findings:
-    """Return the audit of what was read."""
+def expected_shares(graph: Graph) -> dict[str, float]:
+    """Return the share of the expected time that has passed when each of :data:`STAGES` begins.
+
+    Times were measured on five graphs of up to 150,000 nodes, in microseconds on one core; they hold within a factor of
+    about three, and their ratio matters, not the speed of the machine.
+    """
+    nodes, columns = graph.num_nodes, min(graph.num_features, label_width(graph.num_nodes))
+    microseconds = {
+        "reading the run": 8.0 * nodes,
+        "predicting classes": 4.0 * nodes,
+        "comparing edges": 10.0 * graph.num_edges,
+        "comparing labels": 0.15 * nodes * columns if len(graph.train) else 0.0,
+        "looking for duplicates": 12.0 * nodes,
+        "writing": 500_000.0,
+    }
+    passed = np.cumsum([0.0, *microseconds.values()])[:-1] / sum(microseconds.values())
+    return dict(zip(microseconds, passed.tolist(), strict=True))
+
+
+def audit_subject(
+    subject: Subject, seed: int = 0, on_stage: Callable[[str, float | None], None] = lambda name, share: None
+) -> Findings:
+    """Audit a graph with its model, both of which :func:`read_subject` has read."""
     graph, model, notes = subject.graph, subject.model, list(subject.notes)
+    shares = expected_shares(graph)
+
+    def stage(name: str) -> None:
+        on_stage(name, shares[name])
+
     stage(STAGES[1])
     probabilities = model.predict_proba(graph.features)
     embedding = model.embed(graph.features) if len(model.layers) > 1 else model.logits(graph.features)
@@ -79,7 +113,7 @@ def audit_subject(subject: Subject, seed: int = 0, stage: Callable[[str], None] 
         )
 
     stage(STAGES[4])
-    return Findings(
+    findings = Findings(
         graph=graph,
         class_names=tuple(model.class_names),
         edges=edges,
@@ -91,3 +125,5 @@ def audit_subject(subject: Subject, seed: int = 0, stage: Callable[[str], None] 
         notes=notes,
         confidence=probabilities.max(axis=1) if graph.task.has_classes else None,
     )
+    stage(STAGES[5])
+    return findings

@@ -29,7 +29,7 @@ def edge_columns(findings: Findings, start: int, stop: int, features: bool = Fal
     """Return edges from rank `start` to `stop`: ends, score, predicted classes, evidence.
 
     Args:
-        findings: of the audit.
+        findings: result of the audit.
         start, stop: ranks, from 0.
         features: also the strongest features of both ends, by name, if they have names.
     """
@@ -50,7 +50,7 @@ def edge_columns(findings: Findings, start: int, stop: int, features: bool = Fal
 
 
 def label_columns(findings: Findings, start: int, stop: int, features: bool = False) -> list[Column]:
-    """Return labels, as :func:`edge_columns` does: node, score, the label, the suggested class, evidence."""
+    """Return labels from rank `start` to `stop`: node, score, the label, the suggested class, evidence."""
     ranking = findings.labels
     nodes = ranking.nodes[start:stop, 0].tolist()
     columns = [

@@ -20,7 +20,7 @@ class Details:
     Labels are given for training and validation nodes only: an audit never reads those of test nodes.
 
     Args:
-        findings: of the audit.
+        findings: result of the audit.
     """
 
     def __init__(self, findings: Findings):

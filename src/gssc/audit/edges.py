@@ -36,8 +36,8 @@ def doubt_edges(
     Args:
         graph: its edges are scored.
         evidence: measures of pairs, of the same graph.
-        keep_probability: of each edge, NaN where the sparsifier never saw it, [E]; None if there is none at all.
-        seed: of the random pairs and of the folds.
+        keep_probability: keep probability of each edge, [E], NaN if the sparsifier never saw it; None if there is none.
+        seed: seed of the random pairs and of the folds.
         keep_counts: whether the keep probability counts; it is only shown if it was derived from the same evidence.
     """
     measured = evidence.measure(graph.edges, are_edges=True)

@@ -29,7 +29,7 @@ class Ranking:
 
     @classmethod
     def of(cls, nodes: np.ndarray, score: np.ndarray, evidence: Mapping[str, np.ndarray]) -> Ranking:
-        """Sort by falling score; equal ones stay in the order given."""
+        """Sort by descending score; equal scores stay in the given order."""
         order = np.argsort(-score, kind="stable")
         return cls(nodes[order], score[order], {name: values[order] for name, values in evidence.items()})
 

@@ -48,9 +48,9 @@ def doubt_labels(
     Args:
         nodes: training nodes, [n].
         labels: their class numbers, [n].
-        adjacency: of the whole graph.
+        adjacency: adjacency matrix of the whole graph.
         sketch: short feature rows of all nodes.
-        probabilities: of the model, all nodes, [N, C].
+        probabilities: probabilities of the model, all nodes, [N, C].
         witnesses: other nodes whose class is known, and their class numbers: used as evidence, not ranked.
     """
     classes, rows = probabilities.shape[1], spread(sketch, adjacency)
@@ -77,7 +77,7 @@ def doubt_labels(
 def doubt_targets(
     nodes: np.ndarray, targets: np.ndarray, adjacency: sp.csr_matrix, probabilities: np.ndarray
 ) -> Ranking:
-    """Return the same for multi-label targets [n, T]: mean distance of known ones from model and neighbourhood."""
+    """Rank nodes by the mean distance of their known targets [n, T] from the predictions of model and neighbourhood."""
     known = ~np.isnan(targets)
     counts = np.maximum(known.sum(axis=1), 1)
     opinions = {"neighbourhood": neighbours_mean(probabilities, adjacency, nodes), "model": probabilities[nodes]}

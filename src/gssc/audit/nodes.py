@@ -1,4 +1,4 @@
-"""Nodes to look at: the same features twice, no edges, no features."""
+"""Nodes to check: duplicates, nodes without edges and nodes without features."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def duplicate_groups(
     Args:
         graph: features, split and training labels.
         sketch: short rows of what is compared, see :func:`gssc.trust.sketch.feature_sketch`.
-        seed: of the planes.
+        seed: seed of the planes.
         compared: the rows that nearly equal ones are looked for in, if not the features themselves, see
             :func:`gssc.features.columns_on_one_scale`.
     """

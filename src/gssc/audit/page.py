@@ -69,8 +69,8 @@ def write_page(path: str | Path, findings: Findings, top: int = 200) -> None:
     """Write the page, whole or not at all.
 
     Args:
-        path: of the HTML file.
-        findings: of the audit.
+        path: path of the HTML file.
+        findings: result of the audit.
         top: rows of each table at most.
     """
     with atomic_write(path) as temporary:

@@ -28,7 +28,7 @@ class Subject:
     Args:
         graph: the audited graph.
         model: the deployed MLP of the run or classifier.
-        keep_probability: of each edge by the sparsifier [E], NaN for edges it never saw; None if nothing is known.
+        keep_probability: keep probability of each edge, [E], NaN if the sparsifier never saw it; None if there is none.
         notes: what is missing, one line each.
         keep_counts: whether keep probabilities are evidence of their own, which then counts in the score of an edge.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,21 @@ from gssc.audit.findings import Findings
 from gssc.audit.reasons import edge_reasons, label_reasons
 from gssc.files import atomic_write
 
-ROWS_AT_A_TIME = 65_536
+ROWS_AT_A_TIME = 8_192
 FIRST = ("kind", "rank", "node", "other", "score")
 REVIEW = ("kind", "node", "other", "score", "label", "suggested", "reason", "decision")
 DOUBTED = 0.5
 
 
-def write_table(path: str | Path, findings: Findings) -> None:
+def write_table(path: str | Path, findings: Findings, on_rows: Callable[[int], None] = lambda count: None) -> None:
     """Write the file, whole or not at all; cells that do not apply to a kind of row stay empty.
 
     Kinds of rows: ``edge``, ``label``, ``duplicate`` (``rank`` numbers the groups), ``isolated``, ``featureless``.
+
+    Args:
+        path: path of the CSV file.
+        findings: result of the audit.
+        on_rows: called with the number of edges and labels written so far.
     """
     names = list(FIRST)
     for columns in (edge_columns(findings, 0, 0), label_columns(findings, 0, 0)):
@@ -30,12 +35,15 @@ def write_table(path: str | Path, findings: Findings) -> None:
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, names, restval="")
         writer.writeheader()
+        written = 0
         for kind, make, ranking in (
             ("edge", edge_columns, findings.edges),
             ("label", label_columns, findings.labels),
         ):
             for start in range(0, len(ranking), ROWS_AT_A_TIME):
                 writer.writerows(_rows(kind, make(findings, start, start + ROWS_AT_A_TIME)))
+                on_rows(written + min(start + ROWS_AT_A_TIME, len(ranking)))
+            written += len(ranking)
         writer.writerows(_node_rows(findings))
 
 
@@ -45,8 +53,8 @@ def write_review(path: str | Path, findings: Findings, top: int = 200) -> int:
     Each row has the reason in words and an empty column ``decision`` to fill in. Returns the number of rows.
 
     Args:
-        path: of the CSV file, written whole or not at all.
-        findings: of the audit.
+        path: path of the CSV file, written whole or not at all.
+        findings: result of the audit.
         top: rows of each kind at most.
     """
     rows = [*_review_rows(findings, top)]

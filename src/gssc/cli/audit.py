@@ -68,10 +68,17 @@ def run(args: Any) -> None:
 
     started = time.perf_counter()
     with ProgressBar("starting") as bar:
-        findings = audit_run(args.run, args.graph, seed=args.seed, data_root=args.data_root, on_stage=bar.begin)
-        bar.begin(f"writing {out}")
+
+        def stage(name: str, share: float | None) -> None:
+            bar.phase = name
+            if share is not None:
+                bar.total = 1.0
+                bar.update(share)
+
+        findings = audit_run(args.run, args.graph, seed=args.seed, data_root=args.data_root, on_stage=stage)
         if out.suffix.lower() == ".csv":
-            write_table(out, findings)
+            bar.begin("writing", len(findings.edges) + len(findings.labels), "rows")
+            write_table(out, findings, on_rows=bar.update)
         else:
             write_page(out, findings, args.top)
         rows = 0 if review is None else write_review(review, findings, args.top)
@@ -113,11 +120,43 @@ def show_table(console: Any, what: str, columns: list[Column], total: int) -> No
     names = EDGE_EVIDENCE if what == "edges" else {name: title for name, (title, _) in LABEL_EVIDENCE.items()}
     shown = [column for column in columns if column.name in TERMINAL_COLUMNS[what]]
     table = Table(title=f"most doubtful of {total:,} {what}", title_justify="left")
-    for column in shown:
-        name = "#" if column.name == "rank" else names.get(column.name, column.name.replace("_", " "))
-        table.add_column(name, justify="right" if column.numeric else "left")
-    for row in range(len(shown[0].values)):
-        values = (column.values[row] for column in shown)
-        # Text, not str: a node or class may be called "[red]", which rich would take for a style.
-        table.add_row(*(Text(f"{value:.3f}" if isinstance(value, float) else str(value)) for value in values))
+    titles = [
+        "#" if column.name == "rank" else names.get(column.name, column.name.replace("_", " ")) for column in shown
+    ]
+    # Text, not str: a node or class may be called "[red]", which rich would take for a style.
+    cells = [
+        [Text(f"{value:.3f}" if isinstance(value, float) else str(value)) for value in column.values]
+        for column in shown
+    ]
+    longest = [max(cell.cell_len for cell in column) for column in cells]
+    widths = fitting_widths(titles, longest, console.width - 3 * len(shown) - 1)  # without lines and padding
+    for column, title, width in zip(shown, titles, widths, strict=True):
+        table.add_column(title, justify="right" if column.numeric else "left", width=width, overflow="fold")
+    for row in zip(*cells, strict=True):
+        table.add_row(*row)
     console.print(table)
+
+
+def fitting_widths(titles: list[str], longest: list[int], room: int) -> list[int | None]:
+    """Return the widths of columns such that no word of a title is cut: long values are folded instead.
+
+    All are None, which leaves them to rich, if even the words of the titles do not fit.
+
+    Args:
+        titles: headings of the columns.
+        longest: length of the longest value of each.
+        room: characters for all columns together.
+
+    >>> fitting_widths(["node", "unlabelled nodes"], [30, 40], 30)
+    [15, 15]
+    >>> fitting_widths(["node", "unlabelled nodes"], [30, 40], 16)
+    [6, 10]
+    """
+    least = [max(map(len, title.split())) for title in titles]
+    widths = [max(len(title), value) for title, value in zip(titles, longest, strict=True)]
+    while sum(widths) > room:
+        spare = [width if width > word else 0 for width, word in zip(widths, least, strict=True)]
+        if not any(spare):
+            return [None] * len(titles)
+        widths[spare.index(max(spare))] -= 1
+    return list(widths)

@@ -198,8 +198,9 @@ class SweepBar:
     """Shows runs done, running and failed, and the time left."""
 
     def __init__(self, sweep: Sweep):
-        self.bar = ProgressBar("comparing", len(sweep.missing), "runs")
-        self.failed = 0
+        self.executor = sweep.executor
+        self.bar = ProgressBar("comparing", len(sweep.missing), "runs", watch=self._done)
+        self.finished = self.failed = 0
         self.running: list[str] = []
 
     def __enter__(self) -> SweepBar:
@@ -212,7 +213,7 @@ class SweepBar:
     def started(self, job: Job) -> None:
         """Count a run that begins."""
         self.running.append(job.cell.title)
-        self._show(0)
+        self._show()
 
     def ended(self, job: Job, row: dict[str, Any]) -> None:
         """Count a run that is in the store now."""
@@ -224,16 +225,22 @@ class SweepBar:
             self.failed += 1
             line = Text.assemble(("failed ", "red"), f"{job.cell.title}: {row['error']}")
             self.bar.console.print(line, soft_wrap=True)
-        self._show(1)
+        self.finished += 1
+        self._show()
 
     def found(self, job: Job) -> None:
         """Count a run that another process has done."""
-        self._show(1)
+        self.finished += 1
+        self._show()
 
-    def _show(self, more: int) -> None:
+    def _done(self) -> float:
+        """Return the number of runs that are done, with the finished shares of those that are running."""
+        return self.finished + self.executor.in_flight()
+
+    def _show(self) -> None:
         failed = [f"{self.failed} failed"] if self.failed else []
         running = [f"running {'; '.join(self.running)}"] if self.running else []
-        self.bar.update(self.bar.done + more, ", ".join([*failed, *running]))
+        self.bar.update(self._done(), ", ".join([*failed, *running]))
 
 
 def show_table(runs: list[dict[str, Any]], against: str | None) -> None:

@@ -15,7 +15,7 @@ examples:
   gssc completion zsh > ~/.zfunc/_gssc          in ~/.zshrc: fpath+=~/.zfunc; autoload -Uz compinit; compinit
   gssc completion fish > ~/.config/fish/completions/gssc.fish
 
-Write the script again after an update: it lists the options that are there now.
+Write the script again after an update: it lists the options of the installed version.
 """
 # Subcommands, which are completed after the name of their command.
 Words = dict[str, list[str]]
@@ -23,7 +23,7 @@ Words = dict[str, list[str]]
 BASH = """\
 # bash completion of gssc
 _gssc() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} options=""
+    local word=${{COMP_WORDS[COMP_CWORD]}} options="" names=""
     if [[ $COMP_CWORD == 1 ]]; then
         COMPREPLY=($(compgen -W "{commands} --help --version" -- "$word"))
         return
@@ -84,7 +84,8 @@ def words() -> tuple[Words, Words]:
     from gssc.data import DATASETS
 
     options = {name: _options_of(name) for name in COMMANDS}
-    following = {"data": list(SUMMARIES), "train": list(DATASETS), "completion": list(SHELLS)}
+    graphs = [name for name, dataset in DATASETS.items() if dataset.level != "graph"]
+    following = {"data": list(SUMMARIES), "train": list(DATASETS), "tune": graphs, "completion": list(SHELLS)}
     return options, following
 
 
@@ -101,7 +102,7 @@ def bash(options: Words, following: Words) -> str:
         f'        {name}) options="{" ".join(given)}"; names="{" ".join(following.get(name, []))}" ;;'
         for name, given in options.items()
     )
-    return BASH.format(commands=" ".join(options), cases=cases).replace('options=""', 'options="" names=""', 1)
+    return BASH.format(commands=" ".join(options), cases=cases)
 
 
 def zsh(options: Words, following: Words) -> str:

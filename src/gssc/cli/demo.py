@@ -1,4 +1,4 @@
-"""``gssc demo``: GSSC beside an MLP, label spreading and a GCN on handwritten digits, in a minute or two."""
+"""``gssc demo``: GSSC beside an MLP, label spreading and a GCN on handwritten digits, in less than a minute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LATER_ROWS = 300
 
 @dataclass
 class Contestant:
-    """One row of the table: two predictors (graph nodes, rows that come later) and what they cost."""
+    """One row of the table: predictors of graph nodes and of later rows, and the time that they take."""
 
     name: str
     training_seconds: float

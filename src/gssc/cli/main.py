@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gssc import __version__
 from gssc.errors import GsscError
@@ -41,6 +43,8 @@ NEEDED = {
     "tune": (("torch", "train"), ("optuna", "tune")),
     "plot": (("torch", "train"), ("matplotlib", "report")),
 }
+# Commands that import torch and scikit-learn. With less address space (ulimit -v) the imports may end the process.
+TORCH_COMMANDS, TORCH_BYTES = ("train", "tune", "bench", "demo", "plot"), 1 << 30
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 EXIT_BY_SIGNAL = 128  # plus the number of the signal, as shells report it
@@ -67,7 +71,7 @@ COMMANDS = {
     "serve": Command("gssc.cli.serve", "serve a trained model over HTTP, with a web page to try it"),
     "data": Command("gssc.cli.data_parser", "list the datasets, describe one, or import your own tables"),
     "completion": Command("gssc.cli.completion", "print a script that completes commands in bash, zsh or fish"),
-    "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in a few minutes"),
+    "demo": Command("gssc.cli.demo", "train on the embedded digits graph and compare, in less than a minute"),
 }
 
 HELP = """\
@@ -98,7 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with ending_signals_raised():
+        with ending_signals_raised(), warnings.catch_warnings():
+            warnings.showwarning = _show_warning
             _dispatch(typed)
             sys.stdout.flush()
     except GsscError as error:
@@ -161,17 +166,49 @@ def _run(name: str, arguments: list[str]) -> None:
     # A command with layered settings gets only what the user typed: the rest comes from recipe and preset.
     args = parser.parse_args(arguments, defaults=getattr(module, "DEFAULTS_IN_ARGS", True))
     require_all(*NEEDED.get(name, ()))
+    if name in TORCH_COMMANDS:
+        _require_room_for_torch()
     module.run(args)
 
 
-def _complain(message: str) -> int:
+def _require_room_for_torch() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < TORCH_BYTES:
+        raise GsscError(
+            f"not enough memory: torch and scikit-learn take about {TORCH_BYTES >> 20} MB of address space, and "
+            f"the limit is {limit >> 20} MB; raise it (ulimit -v)"
+        )
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """Show a warning of this package as a note; those of other packages are for programmers and stay as they are."""
     from rich.console import Console
     from rich.text import Text
 
+    if Path(filename).is_relative_to(Path(__file__).parents[1]):
+        note = Text.assemble(("note ", "yellow"), printable(str(message)))
+        Console(stderr=True).print(note, soft_wrap=True)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
+
+
+def _complain(message: str) -> int:
     # A message may quote a name from a file, and a name may contain control sequences of a terminal.
-    line = Text(f"error: {printable(' '.join(message.split()))}", style="red")
+    line = f"error: {printable(' '.join(message.split()))}"
     with suppress(OSError):  # the terminal may be closed
-        Console(stderr=True).print(line, soft_wrap=True)
+        try:
+            from rich.console import Console
+            from rich.text import Text
+        except (MemoryError, ImportError, OSError):  # no memory is left for the import
+            sys.stderr.write(f"{line}\n")
+        else:
+            Console(stderr=True).print(Text(line, style="red"), soft_wrap=True)
     return EXIT_USER_ERROR
 
 

@@ -36,7 +36,7 @@ def names_molecules(arguments: Sequence[str]) -> bool:
 
 
 def is_about_molecules(args: Any) -> bool:
-    """Return the same for parsed arguments."""
+    """Return whether parsed arguments of `gssc train` are about molecules, see :func:`names_molecules`."""
     if args.get("molecules") or about_molecules(args.get("dataset")):
         return True
     return bool(args.get("resume") and args.get("out") and _noted(Path(args["out"])))
@@ -131,17 +131,19 @@ def train_molecules(args: Any) -> None:
             soft_wrap=True,
         )
     regression = molecules.is_regression
-    bar = ProgressBar("training", settings.train.epochs, "epochs", console)
+    bar = ProgressBar("preparing", console=console)
+
+    def start(training: Any) -> None:
+        bar.begin("training", training.total_epochs, "epochs", training.epoch)
+        bar.watch = lambda: training.epochs_done
 
     def show(epoch: Any) -> None:
-        if bar.done == 0:
-            bar.skip(epoch.epoch)  # those before the run was resumed
         score = f"val {shown_score(epoch.val_score, regression)}"
         bar.update(epoch.epoch + 1, f"loss {epoch.classification_loss:.3f}, {score}")
 
     try:
         with bar:
-            metrics = run.train(show, lambda: console.print(STOPPING))
+            metrics = run.train(show, lambda: console.print(STOPPING), start)
     except KeyboardInterrupt:
         console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
         raise
@@ -196,8 +198,12 @@ def audit_molecules(args: Any) -> None:
 
     check_output(args.out, (".csv",), args.overwrite)
     molecules = molecules_of(_noted(Path(args.run))["data"], args.data_root)
-    with ProgressBar("comparing labels"):
-        labels = doubtful_labels(molecules, seed=args.seed)
+    with ProgressBar("computing fingerprints") as bar:
+
+        def show(done: float) -> None:
+            bar.update(done) if done else bar.begin("comparing labels", molecules.num_targets, "targets")
+
+        labels = doubtful_labels(molecules, seed=args.seed, on_target=show)
     write_doubts(args.out, labels, args.overwrite)
     table = Table(
         "row", "target", "label", "suggested", "SMILES", caption=f"{counted(len(labels), 'label')} in {args.out}"
@@ -252,10 +258,16 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
         def started(cell: Any) -> None:
             bar.update(len(rows), f"running {cell.title}")
 
-        for row in sweep(cells, store, again=options.rerun, retry=options.retry, started=started):
-            bar.advance() if bar.note else bar.skip()  # those in the store take no time
-            bar.note = ""
+        def training_begins(training: Any) -> None:
+            before = len(rows)
+            bar.watch = lambda: before + training.epochs_done / max(training.total_epochs, 1)
+
+        for row in sweep(
+            cells, store, again=options.rerun, retry=options.retry, started=started, on_training=training_begins
+        ):
+            bar.watch = None
             rows.append(row)
+            bar.update(len(rows)) if bar.note else bar.skip()  # those in the store take no time
             if row["error"]:
                 console.print(
                     f"failed: {row['model']} on {row['dataset']}, seed {row['seed']}: {row['error']}", soft_wrap=True

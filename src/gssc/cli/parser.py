@@ -70,7 +70,7 @@ class CommandParser(jsonargparse.ArgumentParser):
         super().__init__(*args, **{"formatter_class": HelpFormatter, "allow_abbrev": False, **kwargs})
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Turn any complaint of argparse or jsonargparse into one readable line."""
+        """Turn any error message of argparse or jsonargparse into one readable line."""
         text = " ".join(message.split())
         text = re.sub(r'^Parser key "([^"]+)":', lambda found: f"{self._typed(found[1])}:", text)
         text = re.sub(r"^argument (?:-\w/)?(--[\w.-]+):", r"\1:", text)
@@ -105,7 +105,7 @@ class CommandParser(jsonargparse.ArgumentParser):
             known = list(option_strings(self))
             section, dot, name = wrong[1].partition(".")
             inside = [option.partition(".")[2] for option in known if option.startswith(f"{section}{dot}")]
-            if dot and inside:  # a setting of a section is like another one of it by its own name alone
+            if dot and inside:  # settings of one section are compared without its name
                 near = difflib.get_close_matches(name, inside, n=1)
                 return f"{section}.{near[0]}" if near else None
         elif wrong := re.search(r"invalid choice: '([^']*)'", message):
@@ -132,7 +132,7 @@ def _shown(action: argparse.Action) -> str:
 
 
 def _expected(found: re.Match[str]) -> str:
-    """Return a complaint about a value in words, not in Python types."""
+    """Return an error message about a value in words, without Python types."""
     wanted, given = re.sub(r"<class '(\w+)'>", r"\1", found[1]), found[2].strip("'")
     if choices := re.findall(r"'([^']*)'", wanted):
         return f"must be {' or '.join(filter(None, (', '.join(choices[:-1]), choices[-1])))}, not {given!r}"

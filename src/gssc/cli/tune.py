@@ -22,7 +22,7 @@ Candidates of a setting are choices (64,128,256) or a range (0.1..0.7, with :log
 --search, those of a few settings that matter for the model. Test labels are removed before the search starts. Stop a
 search at any time and give the same command to continue; give it several times, also on machines that share the folder,
 to search faster. Trials that fall behind the median of the others are pruned. Other settings (--teachers.rounds 1)
-hold for every trial.
+apply to every trial.
 """
 DEFAULTS_IN_ARGS = False
 SETTINGS_BY_ARGUMENTS = True
@@ -55,8 +55,9 @@ def run(args: Any) -> None:
     """Search, and show the best trials."""
     from rich.console import Console
 
+    from gssc.evaluate.executor import LocalProcesses
     from gssc.evaluate.search_space import default_space, parse_dimension
-    from gssc.evaluate.tuning import RECIPE, Tuning, tune
+    from gssc.evaluate.tuning import RECIPE, Tuning, run_trial, tune
 
     trials, seeds, jobs = args.get("trials", TRIALS), args.get("seeds", SEEDS), args.get("jobs", JOBS)
     if min(trials, seeds, jobs) < 1:
@@ -71,19 +72,22 @@ def run(args: Any) -> None:
     folder = Path(args.get("out") or Path("tune") / name)
     tuning = Tuning(str(folder), base.to_dict(), space, seeds, args.get("data_root"))
     console = Console(stderr=True, markup=False, highlight=False)
+    executor, finished = LocalProcesses(run_trial, jobs), 0
+    bar = ProgressBar("starting", console=console, watch=lambda: finished + executor.in_flight())
+
+    def show(progress: Any) -> None:
+        nonlocal finished
+        finished = progress.finished
+        if bar.total is None:
+            bar.begin("searching", trials, "trials", finished)  # with those of earlier commands
+        best = "" if progress.best is None else f", best {progress.best:.4f}"
+        bar.update(finished + executor.in_flight(), f"{progress.pruned} pruned{best}" if finished else "")
+        if not console.is_terminal:
+            console.print(bar.line(), soft_wrap=True)
 
     try:
-        with ProgressBar("searching", trials, "trials", console) as bar:
-
-            def show(progress: Any) -> None:
-                best = "-" if progress.best is None else f"{progress.best:.4f}"
-                if bar.done == 0:
-                    bar.skip(progress.finished - 1)  # those of earlier commands
-                bar.update(progress.finished, f"{progress.pruned} pruned, best {best}")
-                if not console.is_terminal:
-                    console.print(bar.line(), soft_wrap=True)
-
-            study = tune(tuning, trials, jobs, show)
+        with bar:
+            study = tune(tuning, trials, executor, show)
     except KeyboardInterrupt:
         console.print(f"finished trials are kept in {folder}: give the same command to continue", soft_wrap=True)
         raise

@@ -50,7 +50,7 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """A line that names the run in progress and errors."""
+        """The name of the run in progress bars and errors."""
         noise = [text for text in (self.label_noise, self.structure_noise, self.feature_noise) if text != "none"]
         rest = [self.setting] * (self.setting != "transductive") + noise
         return f"{self.model} + {self.sparsifier} on {', '.join([self.dataset, *rest])}, seed {self.seed}"
@@ -106,16 +106,16 @@ class Cell:
         return self.data.load(self.setting)
 
     def run(self, typed: Settings) -> tuple[Result, dict[str, Any]]:
-        """Train it; return the result and the realised noise.
+        """Train the model; return the result and the realised noise.
 
         Args:
             typed: settings of the sparsifier that the user typed; all others are the model's own.
         """
-        from gssc.result import fit
+        from gssc.evaluate.reported_fit import reported_fit
 
         noises = {"label": self.label_noise, "structure": self.structure_noise, "features": self.feature_noise}
         graph, noise = add_noise(self.clean_graph(), **noises, seed=self.seed)
-        return fit(graph, self.config(typed)), noise
+        return reported_fit(graph, self.config(typed)), noise
 
 
 def _modules_of(model: str, sparsifier: str, settings: Settings) -> list[str]:

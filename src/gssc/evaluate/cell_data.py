@@ -27,7 +27,7 @@ class CellData(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which recipes refer to it."""
+        """The name of the dataset in recipes."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class CellData(Protocol):
         ...
 
     def load(self, setting: str) -> Graph:
-        """Read it."""
+        """Return the graph in a learning setting."""
         ...
 
 
@@ -105,7 +105,7 @@ class Registered:
         return self.dataset.load.__module__, "gssc.data.registry"
 
     def load(self, setting: str) -> Graph:
-        """Read or generate it."""
+        """Return the graph in a learning setting; reads or generates it."""
         dataset, split = self.dataset, self.split
         generated = not dataset.files and split == dataset.default_split
         drawn = not dataset.files or re.match(DRAWN, split)
@@ -144,7 +144,7 @@ class OwnGraph:
         return "gssc.graph", "gssc.data.npz", "gssc.data.splits"
 
     def load(self, setting: str) -> Graph:
-        """Read it."""
+        """Return the graph in a learning setting."""
         data = {"graph": self.path, "split": self.drawn_split or None, "split_seed": self.seed, "setting": setting}
         return named_graph(parse_config({"data": data}).data).with_(name=self.name)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -30,6 +32,10 @@ class Executor(Protocol):
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
         """Run every job; ``on_start`` is called with each as it begins. Jobs are taken as workers become free."""
+        ...
+
+    def in_flight(self) -> float:
+        """Return the sum of the shares that running jobs have reported as done; 0 if they cannot report."""
         ...
 
 
@@ -66,6 +72,10 @@ class LocalProcesses:
                 worker.stop()
             self._workers.clear()
 
+    def in_flight(self) -> float:
+        """Return the sum of the shares that running jobs have reported as done."""
+        return sum(worker.share for worker in self._workers)
+
     def _fill(self, waiting: Iterator[Any], on_start: Callable[[Any], None]) -> None:
         while sum(worker.job is not None for worker in self._workers) < self.jobs:
             job = next(waiting, None)
@@ -98,6 +108,7 @@ class _Worker:
                     os.environ[name] = value
         other.close()
         self.job: Any = None
+        self.share = 0.0  # of the job, as far as it reports it
         self.alive = True
 
     @property
@@ -107,7 +118,7 @@ class _Worker:
 
     def give(self, job: Any) -> None:
         self.job = job
-        with suppress(OSError):  # it has just died; collect() reports it
+        with suppress(OSError):  # the worker has just died; collect() reports it
             self.connection.send(job)
 
     def collect(self) -> Finished | None:
@@ -118,20 +129,32 @@ class _Worker:
                 if self.process.is_alive():
                     return None
                 raise EOFError
-            result, error = self.connection.recv()
+            message = self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
-            self.alive, self.job = False, None
+            self.alive, self.job, self.share = False, None, 0.0
             code = self.process.exitcode
             how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
             return Finished(job, error=f"the process that ran it ended by {how} (out of memory?)")
-        self.job = None
-        return Finished(job, result, error)
+        if isinstance(message, float):
+            self.share = message
+            return None
+        self.job, self.share = None, 0.0
+        return Finished(job, *message)
 
     def stop(self) -> None:
         self.connection.close()
         self.process.terminate()
         self.process.join()
+
+
+SECONDS_BETWEEN_REPORTS = 0.5
+_send_share: Callable[[float], None] = lambda share: None  # noqa: E731 - replaced in a worker of LocalProcesses
+
+
+def report(share: float) -> None:
+    """Report the share of the current job that is done, from 0 to 1. Jobs call this; elsewhere it does nothing."""
+    _send_share(share)
 
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -150,9 +173,19 @@ def attempt(work: Callable[[Any], Any], job: Any) -> tuple[Any, str | None]:
 
 def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
     """Run a worker: take a job, do it, send its result or its error, until the other end closes."""
+    global _send_share
+    sent = -math.inf
+
+    def send_share(share: float) -> None:
+        nonlocal sent
+        if time.monotonic() - sent >= SECONDS_BETWEEN_REPORTS:
+            sent = time.monotonic()
+            connection.send(float(share))
+
+    _send_share = send_share
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
-        with ending_signals_raised():  # stop() sends one: files in progress are removed
+        with ending_signals_raised():  # stop() sends SIGTERM: unfinished files are then removed
             while True:
                 job = connection.recv()
                 connection.send(attempt(work, job))

@@ -13,8 +13,10 @@ from typing import Any
 
 from gssc.data.registry import find_dataset
 from gssc.errors import GsscError
+from gssc.evaluate.claims import Claims
 from gssc.evaluate.code_version import code_version
 from gssc.evaluate.store import Store
+from gssc.evaluate.sweep import SECONDS_BETWEEN_LOOKS
 from gssc.files import json_number
 from gssc.molecules.load import load_molecules
 from gssc.molecules.objective import average_precision
@@ -33,7 +35,7 @@ class MoleculeCell:
 
     @property
     def title(self) -> str:
-        """A line that names the run in progress and errors."""
+        """The name of the run in progress bars and errors."""
         return f"{self.model} on {self.dataset}, seed {self.seed}"
 
     def settings(self) -> Any:
@@ -56,12 +58,13 @@ class MoleculeCell:
             "settings": asdict(self.settings()),
         }
 
-    def run(self) -> dict[str, Any]:
-        """Train it; return the measured columns of the store."""
+    def run(self, on_training: Callable[[Any], None] = lambda training: None) -> dict[str, Any]:
+        """Train the model and return the measured columns of the store; ``on_training`` gets the training first."""
         name, _, split = self.dataset.partition(":")
         molecules = load_molecules(name, split=split or None, seed=self.seed)
         started = time.process_time()
         training = molecule_model(self.model).training_class()(molecules, self.settings())
+        on_training(training)
         for _ in training.epochs():
             pass
         cpu_seconds = time.process_time() - started
@@ -110,23 +113,48 @@ def sweep(
     again: bool = False,
     retry: bool = False,
     started: Callable[[MoleculeCell], None] = lambda cell: None,
+    on_training: Callable[[Any], None] = lambda training: None,
 ) -> Iterator[dict[str, Any]]:
-    """Run the cells that the store does not have, one after another; yield the row of each, old or new."""
-    for cell in cells:
-        identity = cell.identity()
-        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        status = store.status(key)
-        if again or status is None or (status[0] == "failed" and retry):
-            started(cell)
-            store.put(_row(cell, identity, key))
-        yield from store.runs([key])
+    """Run the cells that the store does not have, one after another; yield the row of each, old or new.
+
+    Any number of sweeps may share a store: each claims a run before it begins. Runs that another sweep has claimed come
+    last: this one waits for them, and runs them if their sweep dies.
+
+    Args:
+        cells: the runs.
+        store: where results are kept.
+        again: run finished cells again.
+        retry: run cells again that failed.
+        started: called with each cell that is run.
+        on_training: called with the training of each cell before its first epoch.
+    """
+    claims, known, left = Claims(store), store.statuses(), list(cells)
+    with claims.alive():
+        while left:
+            claimed_by_others = []
+            for cell in left:
+                identity = cell.identity()
+                key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+                before = known.get(key)
+                if again or before is None or (before[0] == "failed" and retry):
+                    if not claims.take(key):
+                        claimed_by_others.append(cell)
+                        continue
+                    if store.status(key) == before:  # no other sweep has finished it meanwhile
+                        started(cell)
+                        store.put(_row(cell, identity, key, on_training))
+                    claims.release(key)
+                yield from store.runs([key])
+            left = claimed_by_others
+            if left:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _row(cell: MoleculeCell, identity: dict[str, Any], key: str) -> dict[str, Any]:
+def _row(cell: MoleculeCell, identity: dict[str, Any], key: str, on_training: Callable[[Any], None]) -> dict[str, Any]:
     """Run one cell; an error becomes a failed row."""
     error, result = None, {}
     try:
-        result = cell.run()
+        result = cell.run(on_training)
     except (GsscError, RuntimeError, ValueError, MemoryError) as failure:
         error = f"{type(failure).__name__}: {failure}"
     config = {**identity["settings"], "measured": result.pop("measured", {})}
@@ -146,6 +174,6 @@ def _row(cell: MoleculeCell, identity: dict[str, Any], key: str) -> dict[str, An
         "error": error,
         "versions": versions(),
         "host_cores": os.cpu_count(),
-        "finished_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "finished_at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         **result,
     }

@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster, or on a Ray of this machine's cores where there is none (extra ``ray``)."""
+"""Jobs on a Ray cluster, or on a local Ray with the cores of this machine if there is none (extra ``ray``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gssc.extras import require
 
 # Times that a job is restarted after its worker or machine died; an error of the job itself is final.
 RETRIES = 2
-# What workers on other machines need of this one's environment.
+# Environment variables that workers on other machines need.
 CARRIED_OVER = ("GSSC_DATA_ROOT", "GSSC_CACHE")
 
 
@@ -34,6 +34,10 @@ class RayTasks:
 
     def __str__(self) -> str:
         return f"Ray, {self.jobs} at once" if self.jobs else "every core of the Ray cluster"
+
+    def in_flight(self) -> float:
+        """Return 0: tasks of Ray do not report how far they are."""
+        return 0.0
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
         """Run every job, at most :attr:`jobs` at once."""
@@ -70,6 +74,10 @@ class RayData:
 
     def __str__(self) -> str:
         return f"Ray Data, {self.jobs} at once" if self.jobs else "every core of the Ray cluster"
+
+    def in_flight(self) -> float:
+        """Return 0: tasks of Ray do not report how far they are."""
+        return 0.0
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
         """Run every job; all are submitted at once, and yielded as Ray finishes them."""
@@ -115,7 +123,7 @@ def ray_cluster(cores: int | None = None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics are sent unless you ask for it
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics, unless the user allows them
     where: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": cores, "include_dashboard": False}
     environment = {name: os.environ[name] for name in CARRIED_OVER if name in os.environ}
     try:
@@ -126,7 +134,7 @@ def ray_cluster(cores: int | None = None) -> Iterator[Any]:
             configure_logging=False,
             runtime_env={"env_vars": environment},
         )
-    except Exception as error:  # Ray raises plain ones, too: on a busy machine, that a node did not start in time
+    except Exception as error:  # Ray also raises plain ones, as when a node does not start in time
         raise GsscError(f"cannot connect to Ray: {' '.join(str(error).split())}; check RAY_ADDRESS") from None
     try:
         yield ray

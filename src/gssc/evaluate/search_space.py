@@ -15,7 +15,7 @@ from gssc.names import nearest
 from gssc.settings import Settings
 
 RANGE = re.compile(r"(?P<low>[^.,]*(?:\.\d+)?[^.,]*)\.\.(?P<high>[^,:]+)(?P<log>:log)?")
-# Not searched: the data, the seed (a lucky one is not a setting), and the method, which gssc bench compares.
+# Not searched: the data, the seed (luck is not a setting), and the method, which gssc bench compares.
 NOT_SEARCHED = ("data", "train.seed", "train.threads", "model.name", "sparsifier.name")
 
 

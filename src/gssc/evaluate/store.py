@@ -59,7 +59,7 @@ class Store:
     """Runs on disk. Any number of processes may write at once; each write is whole and durable when it returns.
 
     Args:
-        path: of the SQLite file; created if it does not exist.
+        path: path of the SQLite file; created if it does not exist.
     """
 
     path: Path

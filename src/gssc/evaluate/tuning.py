@@ -21,12 +21,12 @@ import yaml
 from gssc.config import RunConfig, parse_config
 from gssc.errors import GsscError
 from gssc.evaluate.claims import is_gone, this_process
-from gssc.evaluate.executor import LocalProcesses
+from gssc.evaluate.executor import Executor, LocalProcesses
+from gssc.evaluate.reported_fit import reported_fit
 from gssc.evaluate.search_space import Dimension, with_settings
 from gssc.extras import require
 from gssc.files import atomic_write
 from gssc.graph import Graph
-from gssc.result import fit
 from gssc.run_graph import fingerprint, named_graph
 from gssc.settings import Settings
 
@@ -64,7 +64,7 @@ class Tuning:
         return parse_config(self.settings)
 
     def graph(self) -> Graph:
-        """Return the graph without its test labels: no code here has access to them."""
+        """Return the graph without its test labels, so that no code of the search has access to them."""
         return _blind_graph(json.dumps(self.settings["data"], sort_keys=True), self.data_root)
 
 
@@ -92,9 +92,12 @@ def without_test_labels(graph: Graph) -> Graph:
     return graph.with_(labels=labels, class_names=graph.output_names)
 
 
-def val_score(graph: Graph, config: RunConfig, on_epoch: Callable[[Any], None]) -> float:
-    """Train, and return the validation score. The graph must have no test labels."""
-    result = fit(graph, config, on_epoch)
+def val_score(graph: Graph, config: RunConfig, on_epoch: Callable[[Any], None], part: int = 0, parts: int = 1) -> float:
+    """Train, and return the validation score; the arguments are those of :func:`reported_fit`.
+
+    The graph must have no test labels.
+    """
+    result = reported_fit(graph, config, on_epoch, part, parts)
     assert math.isnan(result.test_score), "a test label reached the search"
     return result.val_score
 
@@ -183,7 +186,7 @@ def run_trial(tuning: Tuning) -> dict[str, Any]:
                 config.train.seed = FIRST_SEED + index
                 report = _reporter(optuna, trial, index * (config.total_epochs + 1))
                 try:
-                    scores.append(val_score(graph, config, report))
+                    scores.append(val_score(graph, config, report, index, tuning.seeds))
                 except GsscError as error:  # diverged, or settings that do not fit together
                     trial.set_user_attr("error", str(error))
                     raise optuna.TrialPruned from None
@@ -195,7 +198,7 @@ def run_trial(tuning: Tuning) -> dict[str, Any]:
 
 
 def _reporter(optuna: Any, trial: Any, first_step: int) -> Callable[[Any], None]:
-    """Report the best validation score so far after each epoch, and stop a trial that is behind the others."""
+    """Return a callback that reports the best validation score so far and stops a trial that is behind the others."""
     best = -math.inf
 
     def report(record: Any) -> None:
@@ -237,12 +240,25 @@ def progress_of(study: Any, token: str) -> Progress:
     return Progress(len(complete) + pruned, pruned, running, best)
 
 
-def tune(tuning: Tuning, trials: int, jobs: int = 1, on_trial: Callable[[Progress], None] | None = None) -> Any:
+def tune(
+    tuning: Tuning,
+    trials: int,
+    executor: Executor | None = None,
+    on_trial: Callable[[Progress], None] | None = None,
+) -> Any:
     """Run trials until the study has so many, and write the settings of the best one; return the study.
 
     Trials of other processes on the same study count. A trial whose process died is run again.
+
+    Args:
+        tuning: the search.
+        trials: number of trials of the study in the end.
+        executor: runs :func:`run_trial`; one process of this machine if left out.
+        on_trial: called before the first trial of this call and after each.
     """
-    study = open_study(tuning)
+    study, executor = open_study(tuning), executor or LocalProcesses(run_trial)
+    if on_trial:
+        on_trial(progress_of(study, tuning.token))
     in_flight = 0
 
     def left() -> Iterator[Tuning]:
@@ -255,7 +271,7 @@ def tune(tuning: Tuning, trials: int, jobs: int = 1, on_trial: Callable[[Progres
             yield tuning
 
     while (progress := progress_of(study, tuning.token)).finished < trials:
-        for finished in LocalProcesses(run_trial, jobs).run(left(), lambda job: None):
+        for finished in executor.run(left(), lambda job: None):
             in_flight -= 1
             if finished.error:
                 raise GsscError(f"a trial failed: {finished.error}")

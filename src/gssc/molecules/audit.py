@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -28,22 +29,39 @@ class DoubtfulLabel:
     doubt: float  # |label - suggested|, in standard deviations of the target for measured ones
 
 
-def doubtful_labels(molecules: MoleculeSet, trees: int = 200, seed: int = 0) -> list[DoubtfulLabel]:
+def doubtful_labels(
+    molecules: MoleculeSet,
+    trees: int = 200,
+    seed: int = 0,
+    on_target: Callable[[float], None] = lambda done: None,
+) -> list[DoubtfulLabel]:
     """Return every known label of the training molecules, the most doubtful first.
 
     A forest on Morgan counts is fitted per target; each label is compared with the out-of-bag prediction, that of the
     trees fitted without it, about a third of them. Probabilities are rescaled as if both classes were equally common,
     so that a label is not doubtful just because its class is rare.
+
+    Args:
+        molecules: the data.
+        trees: trees of each forest.
+        seed: seed of the forests.
+        on_target: called with the number of targets that are done, with the share of the current one; first with 0,
+            once fingerprints are computed.
     """
     found: list[DoubtfulLabel] = []
     rows = morgan_counts(molecules.smiles[molecules.train]).toarray().clip(max=255)
+    on_target(0)
     for target, name in enumerate(molecules.target_names):
         values = molecules.targets[molecules.train, target]
         known = ~np.isnan(values)
         truth = values[known]
         if len(np.unique(truth)) < 2:
             continue
-        forest = fitted_forest(rows[known], truth, trees, seed, molecules.is_regression, out_of_bag=True)
+
+        def grown(count: int, before: int = target) -> None:
+            on_target(before + count / trees)
+
+        forest = fitted_forest(rows[known], truth, trees, seed, molecules.is_regression, True, grown)
         if molecules.is_regression:
             suggested, scale = forest.oob_prediction_, float(truth.std())
         else:

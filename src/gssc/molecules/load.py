@@ -32,10 +32,10 @@ def load_molecules(
     Args:
         name: bbbp, tox21, muv or hiv.
         split: ``scaffold`` (default) or ``random``, see :func:`gssc.molecules.splits.split_molecules`.
-        seed: of a random split.
+        seed: seed of a random split.
         data_root: folder with data files, see :func:`gssc.data.load_dataset`.
         jobs: processes that read SMILES the first time; later the arrays come from the cache.
-        invalid: ``skip`` or ``refuse`` what RDKit cannot read.
+        invalid: ``skip`` or ``refuse`` rows that RDKit cannot read.
     """
     dataset = find_dataset(name)
     if dataset.level != "graph":

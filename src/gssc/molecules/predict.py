@@ -85,7 +85,7 @@ def predict_table(
 
 @contextmanager
 def _opened(out: str | Path) -> Iterator[IO[str]]:
-    """Yield a file that is there once all rows are, or standard output."""
+    """Yield a file that appears once all rows are written, or standard output."""
     if str(out) == STREAM:
         yield sys.stdout
         return

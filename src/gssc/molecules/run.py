@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -37,6 +37,9 @@ from gssc.train.checkpoint import load_checkpoint, save_checkpoint
 from gssc.train.process import Interruption
 from gssc.train.training import Epoch
 from gssc.versions import versions
+
+if TYPE_CHECKING:
+    from gssc.molecules.training import MoleculeTraining
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 FILES = ("metrics.jsonl", "metrics.json", "model.safetensors", "model.json", "scores.npz", "skipped.csv")
@@ -135,7 +138,10 @@ class MoleculeRun:
         self.log.cut(self.training.epoch)
 
     def train(
-        self, on_epoch: Callable[[Epoch], None] | None = None, on_interrupt: Callable[[], None] | None = None
+        self,
+        on_epoch: Callable[[Epoch], None] | None = None,
+        on_interrupt: Callable[[], None] | None = None,
+        on_start: Callable[[MoleculeTraining], None] | None = None,
     ) -> dict[str, Any]:
         """Train to the end and return the content of metrics.json.
 
@@ -143,12 +149,15 @@ class MoleculeRun:
             on_epoch: called with the record of each epoch.
             on_interrupt: called on the first Ctrl+C, SIGTERM or SIGHUP. The epoch in flight is then finished and saved
                 before KeyboardInterrupt is raised; a second signal stops at once.
+            on_start: called with the training before its first epoch, after pre-training.
         """
         try:
             if self._resumed and (self.folder / "metrics.json").exists():
                 found: dict[str, Any] = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
                 return found
             self._prepare()
+            if on_start:
+                on_start(self.training)
             return self._train(on_epoch, on_interrupt)
         finally:
             if self._lock is not None:

@@ -18,7 +18,7 @@ def split_molecules(split: str, scaffolds: np.ndarray, seed: int = 0) -> tuple[S
     Args:
         split: ``scaffold`` or ``random``, 80/10/10 unless shares follow: ``random:60/20/20``.
         scaffolds: number of each molecule's scaffold.
-        seed: of ``random``; ``scaffold`` is deterministic.
+        seed: seed of ``random``; ``scaffold`` is deterministic.
     """
     matched = re.fullmatch(r"(scaffold|random)(?::(\d+)/(\d+)/(\d+))?", split)
     if not matched:

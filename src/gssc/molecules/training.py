@@ -147,6 +147,7 @@ class MoleculeTraining(Training):
         self.best = BestEpoch(self.schedule.patience, validation=by_validation)
         self.judge: Any = MoleculeJudge(self)
         self.epoch, self.seconds = 0, 0.0
+        self._reached = 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.schedule.seed)
             self.build()
@@ -155,6 +156,16 @@ class MoleculeTraining(Training):
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=self.schedule.lr, weight_decay=self.schedule.weight_decay, fused=True
         )
+
+    @property
+    def total_epochs(self) -> int:
+        """The number of epochs if training does not stop early."""
+        return self.schedule.epochs
+
+    @property
+    def epochs_done(self) -> float:
+        """The number of epochs that are done, with the share of the current one; for progress bars."""
+        return max(self.epoch, self._reached)
 
     @abstractmethod
     def build(self) -> None:
@@ -191,13 +202,15 @@ class MoleculeTraining(Training):
         outside = torch.get_rng_state()
         torch.set_rng_state(self.torch_random.state)
         self.model.train()
-        total, count = 0.0, 0
+        total, count, seen = 0.0, 0, 0
+        chosen = self.molecules_of_epoch()
         try:
-            for index in shuffled(self.molecules_of_epoch(), self.schedule.batch_size, self.rng):
+            for index in shuffled(chosen, self.schedule.batch_size, self.rng):
                 loss = self.batch_loss(collate(self.molecules, index))
                 descend(loss, self.optimizer)
                 self.averaged.follow()
-                total, count = total + loss.item(), count + 1
+                total, count, seen = total + loss.item(), count + 1, seen + len(index)
+                self._reached = self.epoch + seen / len(chosen)
         finally:
             self.torch_random.state = torch.get_rng_state()
             torch.set_rng_state(outside)

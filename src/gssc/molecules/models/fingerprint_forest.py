@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from gssc.molecules.fingerprints import morgan_counts
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
 from gssc.settings import setting
 
+CALLS = 20  # of a callback while a forest is fitted
 MARGIN = 1e-3  # forests predict shares of trees; keeps the logits of 0 and 1 finite
 
 
@@ -50,6 +51,11 @@ class ForestTraining(MoleculeTraining):
         """The fingerprints, [M, columns]; trees split dense columns several times faster than sparse ones."""
         return morgan_counts(self.molecules.smiles, self.config.radius, self.config.columns).toarray().clip(max=255)
 
+    @property
+    def total_epochs(self) -> int:
+        """One epoch per target."""
+        return self.molecules.num_targets
+
     def steps(self) -> Iterator[Any]:
         """Yield one step per forest."""
         self.best.validation = False  # the last step has all targets
@@ -75,15 +81,35 @@ class ForestTraining(MoleculeTraining):
 
 
 def fitted_forest(
-    rows: np.ndarray, truth: np.ndarray, trees: int, seed: int, regression: bool, out_of_bag: bool = False
+    rows: np.ndarray,
+    truth: np.ndarray,
+    trees: int,
+    seed: int,
+    regression: bool,
+    out_of_bag: bool = False,
+    on_trees: Callable[[int], None] | None = None,
 ) -> Any:
-    """Return a fitted forest; ``out_of_bag`` adds predictions of its own rows by trees fitted without them."""
+    """Return a fitted forest.
+
+    Args:
+        rows: fingerprints, [n, columns].
+        truth: one class or value per row.
+        trees: number of trees.
+        seed: seed of the forest.
+        regression: whether to predict values instead of classes.
+        out_of_bag: add predictions of its own rows by trees fitted without them.
+        on_trees: called with the number of trees fitted so far, about twenty times; the forest is the same.
+    """
     ensemble = require("sklearn.ensemble", extra="molecules")
     rows = np.asfortranarray(rows)  # a split reads one column: fitting takes a third of the time of the usual order
-    shared = {"n_estimators": trees, "random_state": seed, "oob_score": out_of_bag}
-    if regression:
-        return ensemble.RandomForestRegressor(max_features=1 / 3, **shared).fit(rows, truth)
-    return ensemble.RandomForestClassifier(max_features="sqrt", **shared).fit(rows, truth)
+    kind = ensemble.RandomForestRegressor if regression else ensemble.RandomForestClassifier
+    forest = kind(max_features=1 / 3 if regression else "sqrt", random_state=seed, warm_start=on_trees is not None)
+    step = trees if on_trees is None else max(1, trees // CALLS)
+    for count in [*range(step, trees, step), trees]:
+        forest.set_params(n_estimators=count, oob_score=out_of_bag and count == trees).fit(rows, truth)
+        if on_trees:
+            on_trees(count)
+    return forest
 
 
 class ForestScores(nn.Module):

@@ -22,7 +22,7 @@ def pretraining_pool(target: MoleculeSet, sets: str, limit: int, seed: int = 0) 
         target: the set to fine-tune on.
         sets: names separated by commas; empty for the target's own molecules only.
         limit: maximum number of molecules.
-        seed: of the draw.
+        seed: seed of the draw.
     """
     names = [name for name in sets.split(",") if name]
     for name in names:
