@@ -18,7 +18,7 @@ import pytest
 from gssc.cli.main import main
 from gssc.deploy import DeployedModel
 
-# The same examples every time, so that a red run is a change's fault and not a draw's; and no deadline, because the
+# The same examples every time, so that a failure is due to a change and not to chance; and no deadline, because the
 # machine may be busy. HYPOTHESIS_PROFILE=default looks for new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

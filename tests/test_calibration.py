@@ -47,7 +47,7 @@ def test_temperature_by_hand(right: int, wrong: int) -> None:
 
 
 def test_rows_as_prior_by_hand() -> None:
-    # Four rows, all right, logits (log 3, 0): four prior rows say 3/4, so the best probability is (4 + 3) / 8.
+    # Four rows, all right, logits (log 3, 0): four prior rows have 3/4, so the best probability is (4 + 3) / 8.
     logits = np.tile([np.log(3), 0.0], (4, 1))
     labels = np.zeros(4, dtype=int)
     assert fit_temperature(logits, labels, prior_rows=4) == pytest.approx(np.log(3) / np.log(7), rel=1e-3)

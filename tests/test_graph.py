@@ -1,4 +1,4 @@
-"""Graph on four nodes, where every answer can be worked out by hand, and on whatever hypothesis thinks of."""
+"""Graph on four nodes, where every answer can be worked out by hand, and on examples by hypothesis."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_canonical_form() -> None:
     assert graph.edges.tolist() == [[0, 0, 1, 2], [1, 3, 2, 3]]
     # 0-1 and 2-3 came both ways, 0-3 and 1-2 one way only, 2-2 is a loop.
     assert graph.cleaning == Cleaning(self_loops=1, duplicate_edges=0, one_way_edges_symmetrised=2)
-    assert graph.cleaning.summary() == "1 self-loops removed, 2 one-way edges symmetrised"
+    assert graph.cleaning.summary() == "1 self-loop removed, 2 one-way edges symmetrised"
     assert (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes) == (4, 4, 2, 2)
     assert graph.features.dtype == np.float32
     assert graph.labels.dtype == graph.edges.dtype == graph.train.dtype == np.int64
@@ -202,7 +202,7 @@ def test_training_never_sees_test_nodes(setting: str, features: Any) -> None:
     assert view.edges.tolist() == [[0, 1], [1, 2]]
     assert view.labels.tolist() == [0, 1, 1]
     assert [view.train.tolist(), view.val.tolist(), view.test.tolist()] == [[1, 2], [0], []]
-    assert view.num_classes == graph.num_classes == 3  # class 2 lives in test only and still counts
+    assert view.num_classes == graph.num_classes == 3  # class 2 is in test only and still counts
     assert view.node_ids is not None
     assert view.node_ids.tolist() == ["b", "c", "d"]
     rows = view.features if isinstance(view.features, np.ndarray) else view.features.toarray()

@@ -1,4 +1,4 @@
-"""Run folders as people meet them: written whole, resumed after a real kill, refused when they should be."""
+"""Run folders: written whole, resumed after a real kill, refused when they should be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same table means the same to importing, to predicting, to the server and to the predictor that travels alone."""
+"""The same table means the same to importing, to predicting, to the server and to the exported predictor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = st.lists(
 
 
 def every_reading(path: Path, width: int) -> list[tuple[list[str] | None, list[list[float]]]]:
-    """Names of columns (the predictor that travels alone gives none) and numbers, by each of the readers."""
+    """Names of columns (the exported predictor gives none) and numbers, by each of the readers."""
     table = read_table(path)
     rows = read_rows(path)
     served = read_served("csv", "t", path.read_bytes(), TableShape(width, None, 1000, 10_000))
@@ -169,3 +169,20 @@ def test_one_long_id_does_not_widen_all_others(tmp_path: Path) -> None:
     assert peak < 20e6  # 2,000 times 400,000 bytes in an array of fixed width
     assert rows.ids is not None
     assert [rows.ids[0][:3], *rows.ids[1:3]] == ["xxx", "n0", "n1"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a;b\n1,5;2\n", "a\tb\n1,5\t2\n", 'a,b\n"1,5",2\n', '"1,5","2"\n', "1,5;2\n"],
+)
+def test_decimal_commas_with_every_separator(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    assert read_rows(path, decimal=",").features.tolist() == [[1.5, 2]]
+    assert read_table(path, decimal=",").numbers(read_table(path, decimal=",").names).tolist() == [[1.5, 2]]
+
+
+def test_decimal_commas_in_a_single_column(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("1,5\n2,5\n")
+    assert read_rows(path, decimal=",").features.tolist() == [[1.5], [2.5]]

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-# Weight of the prior, in rows. Validation rows are usually few; it keeps a handful that are all right by luck from
-# driving the temperature to its lower bound.
+# Weight of the prior, in rows. Validation rows are usually few: without a prior, a handful of rows that all happen to
+# be right would drive the temperature to its lower bound.
 PRIOR_ROWS = 10
 LEAST, GREATEST = 0.02, 50.0  # temperatures considered: beyond them probabilities are zeros and ones, or all alike
 
@@ -26,7 +26,7 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
     0.1
 
     Args:
-        probabilities: of each class, [n, C].
+        probabilities: probability of each class, [n, C].
         labels: class of each row, -1 where unknown; such rows do not count. NaN if none are left.
         bins: number of bins.
     """
@@ -58,7 +58,7 @@ def fit_temperature(
         logits: scores before the softmax, [n, C].
         labels: class of each row, -1 where unknown; such rows do not count.
         prior_rows: m.
-        weight: of each row, [n]; all one if left out. Their mean over labelled rows does not matter.
+        weight: weight of each row, [n]; all one if left out. Their mean over labelled rows does not matter.
     """
     known = labels >= 0
     if not known.any() or logits.shape[1] == 1:

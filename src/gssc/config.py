@@ -25,7 +25,7 @@ DEFAULT_MODEL = "gssc"  # when none is named
 
 @dataclass
 class DataSettings:
-    """Which graph, which split, which setting.
+    """The graph of a run, its split and its learning setting.
 
     Args:
         dataset: name of a dataset, see ``gssc data list``.
@@ -72,7 +72,7 @@ class RunConfig:
     train: Any = field(default_factory=ScheduleSettings)
 
     def check(self) -> None:
-        """Refuse names and values that cannot work, by name."""
+        """Raise GsscError, with the name of the setting, for unknown settings and invalid values."""
         refuse_unknown("", vars(self), [section.name for section in fields(self)])
         for section, kind in sections(type(self), self._name("model"), self._name("sparsifier")).items():
             check_section(section, kind, getattr(self, section))
@@ -83,7 +83,7 @@ class RunConfig:
 
     @property
     def total_epochs(self) -> int:
-        """Epochs of all phases, if none ends early."""
+        """The number of epochs of all phases, if none ends early."""
         return int(self.train.epochs)
 
     def shortened(self, epochs: int) -> Self:
@@ -91,7 +91,7 @@ class RunConfig:
         return replace(self, train=replace(self.train, epochs=min(self.train.epochs, epochs))) if epochs else self
 
     def plain(self) -> Self:
-        """Return these settings with Python's numbers in place of NumPy's, as a file would hold them."""
+        """Return these settings with Python's numbers in place of NumPy's, as they are read from a file."""
         parts = {section.name: getattr(self, section.name) for section in fields(self)}
         return replace(self, **{name: replace(part, **_plain(vars(part))) for name, part in parts.items()})
 
@@ -118,14 +118,14 @@ class ContrastConfig(RunConfig):
     consolidate: ConsolidateSettings = field(default_factory=ConsolidateSettings)
 
     def check(self) -> None:
-        """Refuse names and values that cannot work, by name."""
+        """Raise GsscError, with the name of the setting, for unknown settings and invalid values."""
         super().check()
         if self.train.epochs + self.train.warmup_epochs == 0:
             raise GsscError("train.epochs and train.warmup_epochs are both 0: nothing would be trained")
 
     @property
     def total_epochs(self) -> int:
-        """Epochs of all phases, if none ends early."""
+        """The number of epochs of all phases, if none ends early."""
         return self.train.warmup_epochs + self.train.epochs + self.consolidate.epochs
 
     def shortened(self, epochs: int) -> Self:
@@ -206,13 +206,13 @@ def parse_config(*layers: Settings) -> RunConfig:
 
 
 def _check_device(model: str, train: Settings, section: Any) -> None:
-    """Refuse a device for a model that has no such setting, and take ``cpu`` for what it does anyway."""
+    """Raise GsscError for a device other than ``cpu`` if the model has no such setting; a ``cpu`` is removed."""
     if "device" in train and "device" not in section.__dataclass_fields__ and train.pop("device") != "cpu":
         raise GsscError(f"{model} is trained on a CPU only: leave --device out, or use --model {PAIR_MODEL}")
 
 
 def merged_settings(*layers: Settings) -> Settings:
-    """Return nested settings as one; later layers win."""
+    """Merge layers of nested settings into one; later layers win."""
     merged: Settings = {}
     for layer in layers:
         for name, values in layer.items():

@@ -388,7 +388,7 @@ def _is_number(cell: object) -> bool:
 
 
 def _seed(random_state: Any, rng: np.random.RandomState) -> int:
-    """Return the seed itself, so that the same seed gives the same model as on the command line; else one drawn."""
+    """Return ``random_state`` if it is a seed, which gives the same model as on the command line; else draw one."""
     whole = isinstance(random_state, int | np.integer)
     return int(random_state) if whole else int(rng.randint(2**31 - 1))
 

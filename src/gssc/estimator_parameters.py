@@ -13,7 +13,7 @@ WHOLE = {"n_neighbors": 1, "max_rows": 2}  # the least value of each whole numbe
 
 
 def check_parameters(parameters: dict[str, Any]) -> None:
-    """Refuse what cannot work, by name."""
+    """Raise GsscError, with the name of the parameter, for an invalid value."""
     for name, least in WHOLE.items():
         value = parameters[name]
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

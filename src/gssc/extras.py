@@ -70,7 +70,7 @@ def require(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        # Only the package itself being absent is the user's to fix; a broken import inside it is not.
+        # The user can fix a missing package, but not a broken import inside it.
         top = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != top:
             raise

@@ -92,7 +92,7 @@ def keep_others_out(folder: Path) -> int | None:
 
 
 def check_output(path: str | Path, suffixes: Iterable[str], overwrite: bool = False) -> Path:
-    """Raise GsscError before the work, not after it, if a result could not be written to ``path``."""
+    """Raise GsscError if a result cannot be written to ``path``; called before the work, not after it."""
     path, suffix = Path(path), Path(path).suffix.lower()
     if suffix not in suffixes:
         raise GsscError(f"cannot write {path}: its name must end in one of {', '.join(suffixes)}")

@@ -18,10 +18,12 @@ import scipy.sparse as sp
 from gssc.data.array_file import ArrayFile
 from gssc.data.arrays import frame_names
 from gssc.data.checks import Cleaning, clean_edges, clean_feature_names, clean_features, clean_node_ids
+from gssc.data.disk_checks import check_finite, check_nodes
 from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
 from gssc.data.structure_features import structure_features
 from gssc.errors import GsscError
+from gssc.names import printable
 from gssc.tasks import Task, node_task
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Graph:
         >>> graph.num_edges, graph.class_names, graph.homophily()
         (2, ('a', 'b'), 0.5)
         >>> graph.cleaning.summary()
-        '1 one-way edges symmetrised'
+        '1 one-way edge symmetrised'
     """
 
     features: Features
@@ -112,6 +114,8 @@ class Graph:
             "node_ids": node_ids,
             "feature_names": clean_feature_names(feature_names, int(features.shape[1])),
             "cleaning": self.cleaning + cleaned,
+            "name": printable(str(self.name)),
+            "split": printable(str(self.split)),
             **parts,
         }
         for entry, value in canonical.items():
@@ -174,6 +178,8 @@ class Graph:
             values[entry] = ArrayFile(values[entry]).whole(dtype)
         for entry in ("labels", "node_ids", "edge_weight"):
             values[entry] = None if values[entry] is None else ArrayFile(values[entry]).whole()
+        check_nodes(values["edges"], self.num_nodes)
+        check_finite(values["features"], range(self.num_nodes))
         return Graph(**values, _checked_features=values["features"], _checked_edges=values["edges"])
 
     @cached_property
@@ -245,8 +251,8 @@ class Graph:
     def training_view(self) -> tuple[Graph, np.ndarray]:
         """Return what training may see, and the original id of each of its nodes.
 
-        Transductive: everything. Inductive and cold-start: test nodes and their edges are gone and the
-        remaining nodes are renumbered.
+        Transductive: everything. Inductive and cold-start: test nodes and their edges are removed, and
+        the remaining nodes are renumbered.
         """
         if self.setting == "transductive" or not len(self.test):
             return self, np.arange(self.num_nodes)
@@ -265,7 +271,7 @@ class Graph:
         names = self.output_names if self.task.has_classes else self.class_names
         features: Any = self.features[kept]
         if not sp.issparse(features):
-            features = np.asarray(features)  # rows picked from a memory map now live in memory
+            features = np.asarray(features)  # rows picked from a memory map are now in memory
         view = self.with_(
             features=features,
             _checked_features=features,
@@ -281,7 +287,7 @@ class Graph:
         return view, kept
 
     def evaluation_edges(self) -> np.ndarray:
-        """Return the edges a message-passing model may use at test time: in cold-start, none of test nodes."""
+        """Return the edges a message-passing model may use at test time: in cold-start, without edges of test nodes."""
         if self.setting != "cold-start":
             return self.edges
         unseen = np.zeros(self.num_nodes, dtype=bool)
@@ -297,6 +303,7 @@ class Graph:
         step, edges = max(1, _LABELS_AT_A_TIME // self.labels[0].size), ArrayFile(self.edges)
         for start in range(0, self.num_edges, step):
             block = edges.columns(start, start + step)
+            check_nodes(block, self.num_nodes)
             left, right = self.labels[block[0]], self.labels[block[1]]
             both = self.task.known(left) & self.task.known(right)
             known += int(both.sum())

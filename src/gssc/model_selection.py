@@ -122,7 +122,7 @@ class LabelledSplit(BaseCrossValidator):  # type: ignore[misc]
 
 
 class _KnownRowsScorer:
-    """A scorer that hands only the rows with a known label to another one."""
+    """A scorer that passes only the rows with a known label to another one."""
 
     def __init__(self, scorer: Scorer):
         self.scorer = scorer

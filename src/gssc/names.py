@@ -1,4 +1,4 @@
-"""Words of messages: suggestions for names that are almost right, text that is safe to show, counts."""
+"""Helpers for messages: suggestions for names that are almost right, text that is safe to show, counts."""
 
 from __future__ import annotations
 

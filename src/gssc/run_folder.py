@@ -46,7 +46,7 @@ def is_run(folder: Path) -> bool:
 
 
 def only_leftovers(folder: Path) -> bool:
-    """Whether a folder is empty but for hidden files of a process that was killed before config.yaml was complete."""
+    """Return whether a folder holds only hidden files of a process that was killed while it wrote config.yaml."""
     return all(item.name.startswith(".config.") for item in folder.iterdir())
 
 

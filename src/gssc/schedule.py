@@ -18,7 +18,7 @@ class ScheduleSettings:
     Args:
         epochs: maximum number of epochs.
         warmup_epochs: epochs on the full graph before a sparsifier that follows the homophily objective takes part.
-        patience: epochs without a better validation result before stopping.
+        patience: epochs without a better validation result before stopping early.
         lr: learning rate.
         weight_decay: L2 penalty; some models put it on part of their weights only.
         normalize: how features are scaled, in training and in the deployed model: ``row`` divides each row by the sum
@@ -27,8 +27,8 @@ class ScheduleSettings:
             for sparse rows without negative values, such as bags of words, multiplied by one number that makes their
             mean length one; ``none`` for columns on a scale of about one, ``asinh`` if columns have long tails, else
             ``standard``.
-        seed: every random choice follows from it.
-        threads: threads of the matrix products; part of what determines the exact result.
+        seed: seed of every random choice.
+        threads: threads of the matrix products; the exact result depends on their number.
     """
 
     epochs: int = setting(300, low=0)
@@ -51,8 +51,8 @@ class TrainSettings(ScheduleSettings):
     Args:
         epochs: epochs of alternating updates after the warm-up.
         warmup_epochs: epochs on the full graph before the sparsifier takes part.
-        patience: epochs without a better validation result before stopping; counted in the warm-up and afterwards
-            separately.
+        patience: epochs without a better validation result before stopping early; counted in the warm-up and
+            afterwards separately.
         lr: learning rate of the classifier.
         weight_decay: L2 penalty of the classifier.
         mix_lr: learning rate of the module that computes beta; low by default, so that beta stays near the middle of
@@ -106,12 +106,12 @@ class ObjectiveSettings:
 
 @dataclass
 class ConsolidateSettings:
-    """The last phase: cheap epochs towards what recent epochs and the neighbourhood agree on.
+    """The last phase: cheap epochs that train towards the mean prediction of recent epochs and of neighbours.
 
     Args:
         epochs: epochs over single nodes, no pairs, with the learning rate falling to a hundredth; 0 leaves the phase
             out, and the best epoch by validation is kept (text, released program). With it, its last epoch is kept.
-        steps: rounds of averaging that mean over neighbours, in proportion to agreement.
+        steps: number of times that the mean prediction is averaged over neighbours, weighted by agreement.
     """
 
     epochs: int = setting(60, low=0)

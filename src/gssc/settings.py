@@ -54,7 +54,7 @@ class Bounds:
     high: float = math.inf
 
     def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high  # NaN is in no bounds
+        return self.low <= value <= self.high  # False for NaN
 
     def __str__(self) -> str:
         low, high = (f"{int(end):,}" if float(end).is_integer() else f"{end:g}" for end in (self.low, self.high))
@@ -171,7 +171,7 @@ def _number(text: str) -> Any:
 
 
 def _is_of(kind: type, value: Any) -> bool:
-    if isinstance(value, bool):  # a whole number to Python
+    if isinstance(value, bool):  # a subclass of int
         return kind is bool
     return isinstance(value, KINDS[kind][0])
 
@@ -198,7 +198,7 @@ def _hints(section: Any) -> dict[str, Any]:
 def _parts(hint: Any) -> list[Any]:
     """Return a type, the alternatives in it, and what they are annotated with."""
     found = [hint]
-    for part in found:  # grows meanwhile
+    for part in found:  # the list grows during the loop
         found += get_args(part) if get_origin(part) is not Literal else ()
     return found
 

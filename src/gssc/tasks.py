@@ -258,7 +258,7 @@ def node_task(labels: np.ndarray, names: tuple[str, ...] | None = None) -> Task:
 
     Args:
         labels: class numbers, -1 where unknown, or targets, NaN where missing.
-        names: of the classes; without them, classes are counted up to the largest label.
+        names: names of the classes; without them, classes are counted up to the largest label.
     """
     if labels.ndim == 2:
         return MultiLabel(labels.shape[1])

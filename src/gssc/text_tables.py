@@ -1,4 +1,4 @@
-"""Text tables, read in the same way by import and prediction: suffixes, separators, lines, column names."""
+"""Read text tables, in the same way for import and prediction: endings, separators, lines, column names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import io
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ LONGEST_LINE = 1 << 24  # characters, enough for a row of a million features
 # Limit of what a .gz may unpack to: so many bytes, or so many times its size. Tables rarely shrink to a hundredth.
 UNPACKED_BYTES, UNPACKED_TIMES = 1 << 30, 100
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, after the start of the line or a mark
+_QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, at the start of the line or after a separator
 
 
 def ending(path: Path) -> str:
@@ -39,28 +40,39 @@ def ending(path: Path) -> str:
     return inner if suffix == ".gz" and inner in TEXT_ENDINGS else suffix
 
 
-def records_of(path: Path, decimal: str = ".", keep_blank: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield the :func:`records` of a file, compressed or not."""
+def records_of(
+    path: Path, decimal: str = ".", keep_blank: bool = False, on_share: Callable[[float], None] | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the :func:`records` of a file, compressed or not.
+
+    Args:
+        path: the file.
+        decimal, keep_blank: as in :func:`records`.
+        on_share: called with the share of the file's bytes that has been read, every 256 KB of text.
+    """
     packed = path.suffix.lower() == ".gz"
-    most = max(UNPACKED_BYTES, UNPACKED_TIMES * path.stat().st_size) if packed else None
-    with gzip.open(path) if packed else path.open("rb") as file:
-        yield from records(Lines(file, path, most), ending(path), path, decimal, keep_blank=keep_blank)
+    size = path.stat().st_size
+    most = max(UNPACKED_BYTES, UNPACKED_TIMES * size) if packed else None
+    with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:
+        on_read = None if on_share is None else lambda: on_share(min(1.0, raw.tell() / max(size, 1)))
+        yield from records(Lines(file, path, most, on_read), ending(path), path, decimal, keep_blank=keep_blank)
 
 
 class Lines:
     """The lines of a text, read from bytes in UTF-8, of bounded length; a byte order mark is skipped.
 
     Args:
-        file: where the bytes come from; may be a pipe.
-        path: what to call it in an error.
-        most_bytes: how long the text may be; None is no bound.
+        file: source of the bytes; may be a pipe.
+        path: path shown in errors.
+        most_bytes: maximum length of the text; None for no limit.
+        on_read: called after each read.
 
     Attributes:
         ready: whether a line has been read, so that the next one comes without waiting for a pipe.
     """
 
-    def __init__(self, file: Any, path: Path, most_bytes: int | None = None):
-        self._file, self._path, self._most = file, path, most_bytes
+    def __init__(self, file: Any, path: Path, most_bytes: int | None = None, on_read: Callable[[], None] | None = None):
+        self._file, self._path, self._most, self._on_read = file, path, most_bytes, on_read
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
         self._lines: deque[str] = deque()
         self._given = self._bytes = 0
@@ -83,11 +95,13 @@ class Lines:
         return bool(self._lines)
 
     def _read(self) -> None:
-        """Read what is there, up to the end of a line."""
+        """Read at least to the end of a line, or to the end of the file."""
         parts, length = [self._rest], len(self._rest)
         while True:
             piece = self._file.read1(PIECE_BYTES)
             self._bytes += len(piece)
+            if self._on_read is not None:
+                self._on_read()
             if self._most is not None and self._bytes > self._most:
                 raise GsscError(
                     f"{self._path} unpacks to more than {self._most:,} bytes: unpack it first if that is right"
@@ -120,14 +134,20 @@ class Lines:
 
 
 def find_delimiter(first_line: str, decimal: str = ".") -> str:
-    """Return the separator of the columns: where a comma marks decimals, spreadsheets save a semicolon, or a tab.
+    """Return the separator of the columns.
+
+    Where a comma marks decimals, spreadsheets save a semicolon or a tab; a few save a comma and put numbers in quotes.
 
     >>> find_delimiter("load;heat, mean;speed"), find_delimiter('"load;heat;speed",weight')
     (';', ',')
-    >>> find_delimiter("1,5;2,5;3,5", decimal=",")
-    ';'
+    >>> find_delimiter("1,5;2,5;3,5", decimal=","), find_delimiter('id,load,"heat, mean"', decimal=",")
+    (';', ',')
     """
-    return max(";\t" if decimal == "," else ",;\t", key=_QUOTED.sub(r"\1", first_line).count)
+    count = _QUOTED.sub(r"\1", first_line).count
+    if decimal != ",":
+        return max(",;\t", key=count)
+    between = max(";\t", key=count)
+    return "," if not count(between) and count(",") and not _DECIMAL_COMMA.fullmatch(first_line) else between
 
 
 def records(
@@ -143,10 +163,11 @@ def records(
     Args:
         lines: the lines of a table, each with its end.
         kind: its ending; in ``.tsv`` and ``.tab`` only a tab separates cells.
-        path: what to call it in an error.
-        decimal: "," reads a cell such as 1,5 as 1.5, in every column; cells are then separated by ; or a tab.
-        most_blank: how many blank lines there may be; None is no bound.
-        keep_blank: whether to yield blank lines after the first line, too; an empty one has no cells.
+        path: path shown in errors.
+        decimal: "," reads a cell such as 1,5 as 1.5, in every column; cells are then separated by ; or a tab, or by a
+            comma if cells with a decimal comma are in quotes.
+        most_blank: maximum number of blank lines; None for no limit.
+        keep_blank: whether to yield blank lines after the first line as well; an empty one has no cells.
     """
     if decimal not in (".", ","):
         raise GsscError(f"decimal is {decimal!r}: use a point or a comma")
@@ -187,7 +208,7 @@ def named_columns(path: Path, lines: Records, is_named: Callable[[list[str]], bo
     """Return the names of the columns, all different, and the rows with their line numbers, all of one length.
 
     Args:
-        path: what to call the table in an error.
+        path: path shown in errors.
         lines: its :func:`records`.
         is_named: whether a first line names the columns; if it does not, they are called "column 1" and so on.
     """
@@ -253,5 +274,5 @@ def is_number(cell: str) -> bool:
 
 
 def has_decimal_comma(cell: object) -> bool:
-    """Return whether a comma is all that keeps a cell from being a number, as in some countries' spreadsheets."""
+    """Return whether a cell is a number with a decimal comma, as in the spreadsheets of some countries."""
     return isinstance(cell, str) and is_number(cell.replace(",", ".", 1))

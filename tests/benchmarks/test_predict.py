@@ -19,7 +19,7 @@ def test_the_bare_side_multiplies_what_the_model_does(title: str, engine: str) -
     np.testing.assert_allclose(bare, model.logits(x), rtol=1e-4, atol=1e-4)
 
 
-def test_measuring_gives_one_line_a_case_and_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measuring_gives_one_line_per_case_and_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predict, "CASES", {"tiny": {"rows": 5, "widths": [3, 4, 2]}})
     results = predict.measure(repeats=1)
     assert [(title, engine) for title, engine, *_ in results] == [("tiny", "NumPy"), ("tiny", "torch")]

@@ -201,7 +201,7 @@ def test_a_single_linear_map(tmp_path: Path, format: str) -> None:
         np.testing.assert_allclose(read(where, x)[0], expected, **CLOSE)
 
 
-def test_onnx_is_one_product_a_layer_and_no_batch_norm(tmp_path: Path) -> None:
+def test_onnx_is_one_product_per_layer_and_no_batch_norm(tmp_path: Path) -> None:
     deployed(trained(layers=2)).save(tmp_path)
     model = onnx.load(export_run(tmp_path, "onnx").folder / "model.onnx")
     operators = [node.op_type for node in model.graph.node]

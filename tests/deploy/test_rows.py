@@ -176,7 +176,7 @@ def test_without_names_ids_labels_and_splits_are_left_out(tmp_path: Path) -> Non
 def test_the_ways_people_write_csv(tmp_path: Path, text: str, expected: list) -> None:
     (tmp_path / "x.csv").write_bytes(text.encode())
     assert read_rows(tmp_path / "x.csv").features.tolist() == expected
-    assert read_table(tmp_path / "x.csv", None)[1].tolist() == expected  # the reader that travels with an export
+    assert read_table(tmp_path / "x.csv", None)[1].tolist() == expected  # the reader of an export
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_wrong_parquet(tmp_path: Path) -> None:
         read_rows(path)
 
 
-def test_a_parquet_value_that_is_too_large_is_said_once(tmp_path: Path) -> None:
+def test_a_parquet_value_that_is_too_large_is_reported_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1.0, 1e300]}), tmp_path / "x.parquet")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -315,7 +315,7 @@ def test_a_named_id_goes_before_row_numbers_without_a_name(tmp_path: Path) -> No
         assert rows.ids is not None
         assert rows.ids.tolist() == ["n1"]
         assert rows.feature_names == ["load"]
-    assert read_table(tmp_path / "x.csv", None)[0] == ["n1"]  # the reader that travels with an export
+    assert read_table(tmp_path / "x.csv", None)[0] == ["n1"]  # the reader of an export
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Servers to ask: one in a thread, whose app a test can choose, and the real command in a process."""
+"""Servers for tests: one in a thread, whose app a test can choose, and the real command in a process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """Asks one server, each time on a new connection."""
+    """Sends requests to one server, each on a new connection."""
 
     def __init__(self, port: int, app: Any = None):
         self.port, self.app = port, app
@@ -101,7 +101,7 @@ def small() -> DeployedModel:
 
 @pytest.fixture(scope="module")
 def client(small: DeployedModel) -> Iterator[Client]:
-    """A server for all tests of a module that only ask."""
+    """A server for all tests of a module that only send requests."""
     limits = Limits(max_rows=5000, max_body_mb=1)
     with serving(create_app(small, limits, model_id="m1", card_text="# Model card: pets\n"), limits) as found:
         yield found
@@ -136,12 +136,12 @@ class Served:
 
 @pytest.fixture
 def start_process(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Run ``gssc serve`` on a free port and wait until it says where it is."""
+    """Run ``gssc serve`` on a free port and wait until it prints its address."""
     started: list[Served] = []
 
     def start(*arguments: str | Path, open_files: int | None = None) -> Served:
         def prepare() -> None:
-            # A shell that runs the tests in the background makes them, and so the server, deaf to SIGINT.
+            # A shell that runs the tests in the background makes them, and so the server, ignore SIGINT.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             if open_files is not None:
                 import resource

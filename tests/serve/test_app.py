@@ -210,7 +210,7 @@ def test_token(live, model: DeployedModel) -> None:
     assert "security" not in schema["paths"]["/health"]["get"]
 
 
-def test_several_classes_a_row(live) -> None:
+def test_several_classes_per_row(live) -> None:
     eye = np.eye(3, dtype=np.float32)
     client = live(DeployedModel([(eye, np.zeros(3))], ["a", "b", "c"], task="multilabel"))
     assert client.predict({"rows": [[5, -5, 5], [-5, -5, -5]]}).json["classes"] == [[0, 2], []]

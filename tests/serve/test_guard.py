@@ -1,4 +1,4 @@
-"""What arrives too long, too slowly, too often or not at all: spoken to the server byte by byte."""
+"""What arrives too long, too slowly, too often or not at all: sent to the server byte by byte."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_chunked_body_is_counted_as_it_comes(live, model: DeployedModel, path:
 
 
 def held(client: Any) -> int:
-    """Bytes that the guard believes are in memory, once every request has ended."""
+    """Bytes that the guard counts as held in memory, once every request has ended."""
     deadline = time.monotonic() + 10
     while client.app.in_flight and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -176,7 +176,7 @@ def test_a_body_that_stopped_arriving_gives_way_when_room_is_needed(live, model,
     assert held(client) == 0
 
 
-def test_more_at_once_than_allowed_are_told_to_come_again(live, model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_at_once_than_allowed_are_asked_to_retry(live, model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "STALLED_SECONDS", 1e9)
     client = live(model, max_concurrency=2)
     with connected(client.port) as first, connected(client.port) as second:

@@ -81,14 +81,14 @@ def test_sparse_rows_are_the_dense_ones() -> None:
         ('{"indices": [[2]], "values": [[NaN]]}', "row 0, column 2 is nan; it must be finite"),
     ],
 )
-def test_what_is_wrong_is_said(body: str, message: str) -> None:
+def test_errors_are_explained(body: str, message: str) -> None:
     refused = refusal(body)
     assert refused.status == 422
     assert message in refused.message
     assert len(refused.message) < 200
 
 
-def test_columns_are_named_if_the_model_knows_their_names() -> None:
+def test_columns_are_named_if_the_model_has_names() -> None:
     assert refusal('{"rows": [[1, 2, null]]}', ["a", "b", "age"]).message.startswith("row 0, column 2 ('age') is null")
 
 
@@ -118,7 +118,7 @@ def test_rows_by_name_are_the_rows_in_order() -> None:
         ('{"rows": [{' + ", ".join(f'"{n}": 1' for n in range(500)) + "}]}", 422, "have too many fields"),
     ],
 )
-def test_what_is_wrong_with_named_rows_is_said(body: str, status: int, message: str) -> None:
+def test_errors_in_named_rows_are_explained(body: str, status: int, message: str) -> None:
     refused = refusal(body, NAMES)
     assert refused.status == status
     assert message in refused.message

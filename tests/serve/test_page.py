@@ -82,7 +82,7 @@ class Page:
         self.at("file").send_keys(str(path))
 
     def complaints(self) -> list[str]:
-        """What the browser has to say about the page: scripts that failed, things that were blocked."""
+        """Messages of the browser about the page: scripts that failed, things that were blocked."""
         return [entry["message"] for entry in self.browser.get_log("browser")]
 
 
@@ -134,7 +134,7 @@ def test_a_table_is_dropped(browser, client) -> None:
     assert page.complaints() == []
 
 
-def test_what_is_wrong_is_shown_and_can_be_mended(browser, client, tmp_path: Path) -> None:
+def test_errors_are_shown_and_can_be_fixed(browser, client, tmp_path: Path) -> None:
     page = Page(browser, client)
     for name, content, message in (
         ("bad.csv", "a,b,c\n1,2,x\n", "bad.csv:2: column 'c' is 'x' where a number belongs"),

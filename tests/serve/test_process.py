@@ -32,7 +32,7 @@ def resident(pid: int) -> int:
     return int(pages) * 4096
 
 
-def test_served_is_what_the_model_says(start_process, trained: Path) -> None:
+def test_served_predictions_are_those_of_the_model(start_process, trained: Path) -> None:
     served = start_process(trained)
     model = DeployedModel.load(trained)
     x = np.random.default_rng(0).random((5, model.widths[0])).round(3)
@@ -155,7 +155,7 @@ def test_memory_stays_flat(start_process, trained: Path) -> None:
         (["run", "--prot", "1"], "did you mean '--port'?"),
     ],
 )
-def test_what_the_user_can_mend(model_folder, tmp_path, monkeypatch, capsys, arguments, message) -> None:
+def test_what_the_user_can_fix(model_folder, tmp_path, monkeypatch, capsys, arguments, message) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["serve", *arguments]) == 2
@@ -191,7 +191,7 @@ def test_sigterm_resets_no_request(start_process, trained: Path) -> None:
             try:
                 outcomes.append(str(served.client.predict(body.encode()).status))
             except ConnectionRefusedError:
-                over.set()  # the server let nobody in any more: the client knows that it was not heard
+                over.set()  # the server accepts no more connections: the client gets an error, not a lost request
             except (OSError, http.client.HTTPException) as error:
                 outcomes.append(repr(error))
 
@@ -242,7 +242,7 @@ def test_after_the_signal_every_answer_closes_its_connection(start_process, trai
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bounds open files")
-def test_few_open_files_are_told_and_lived_with(start_process, trained: Path) -> None:
+def test_few_open_files_are_a_warning(start_process, trained: Path) -> None:
     served = start_process(trained, open_files=100)
     assert any("warning: room for 36 connections, not 1,024" in line for line in served.output)
     silent = [socket.create_connection(("127.0.0.1", served.client.port), timeout=30) for _ in range(120)]
@@ -254,7 +254,7 @@ def test_few_open_files_are_told_and_lived_with(start_process, trained: Path) ->
 
 
 @pytest.mark.parametrize(("mode", "who"), [(0o644, "everyone"), (0o640, "its group"), (0o600, None)])
-def test_a_token_that_others_can_read_is_told(
+def test_a_token_that_others_can_read_is_a_warning(
     start_process, trained, tmp_path: Path, mode: int, who: str | None
 ) -> None:
     (tmp_path / "token").write_text(TOKEN)

@@ -121,7 +121,7 @@ def test_columns_are_found_by_name() -> None:
         ("parquet", parquet({"id": [1]}), "rows have 0 features"),
     ],
 )
-def test_what_is_wrong_is_said(kind: str, body: bytes, message: str) -> None:
+def test_errors_are_explained(kind: str, body: bytes, message: str) -> None:
     with pytest.raises(GsscError) as caught:
         read_table(kind, "t", body, SETTINGS)
     assert message in str(caught.value)

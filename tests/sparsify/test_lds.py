@@ -45,7 +45,7 @@ def test_steps_beyond_certainty_are_projected_back():
     assert (1 - sparsifier.doubt).tolist() == pytest.approx([0.0, 0.5, 1.0])
 
 
-def test_an_edge_no_loss_speaks_of_stays_in_spite_of_weight_decay():
+def test_an_edge_without_a_loss_stays_in_spite_of_weight_decay():
     """Adam turns the smallest steady gradient into full steps, that of weight decay included."""
     sparsifier = made()
     optimizer = torch.optim.Adam(sparsifier.parameters(), lr=0.1, weight_decay=5e-4)

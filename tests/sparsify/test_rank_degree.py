@@ -10,7 +10,7 @@ from gssc.sparsify import rank_degree
 from gssc.sparsify.rank_degree import IncidentEdges, RankDegree
 from gssc.sparsify.settings import RankDegreeSettings
 
-# Node 0 knows 1, 2, 3; node 1 also knows 4 and 5; node 2 also knows 6. Degrees: 3, 3, 2, 1, 1, 1, 1.
+# Node 0 has neighbours 1, 2, 3; node 1 also 4 and 5; node 2 also 6. Degrees: 3, 3, 2, 1, 1, 1, 1.
 TREE = np.array([[0, 0, 0, 1, 1, 2], [1, 2, 3, 4, 5, 6]])
 
 

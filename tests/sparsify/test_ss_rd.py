@@ -29,8 +29,8 @@ def test_the_budget_is_met_and_the_spectral_half_keeps_the_bridge():
 
 
 def test_the_other_half_walks_over_what_is_left(monkeypatch: pytest.MonkeyPatch):
-    # Node 0 knows 1, 2, 3; node 1 also 4 and 5; node 2 also 6. Without 0-3 and 2-6 the degrees of 0, 1, 2 are 2, 3, 1,
-    # and two steps from anywhere go along 0-1.
+    # Node 0 has neighbours 1, 2, 3; node 1 also 4, 5; node 2 also 6. Without 0-3 and 2-6 the degrees of 0, 1, 2 are
+    # 2, 3, 1, and two steps from anywhere go along 0-1.
     edges = np.array([[0, 0, 0, 1, 1, 2], [1, 2, 3, 4, 5, 6]])
     asked = []
 

@@ -41,7 +41,7 @@ def test_keep_probability_by_hand():
     assert one_map(0.3).keep_probability().tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_keep_probability_does_not_care_for_the_direction():
+def test_keep_probability_does_not_depend_on_the_direction():
     assert torch.equal(one_map(0.3).keep_probability(), one_map(0.3, EDGES.flip(0)).keep_probability())
 
 

@@ -89,7 +89,7 @@ def test_tensorboard_gets_every_epoch(graph: Graph, tmp_path: Path) -> None:
     assert events.Scalars("result_val_score")[0].value == pytest.approx(metrics["val_score"])
 
 
-# MLflow warns about its own file store and about packages it would like to see.
+# MLflow warns about its own file store and about missing optional packages.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_store_that_cannot_be_opened_is_one_line(graph: Graph, tmp_path: Path, monkeypatch) -> None:

@@ -1,8 +1,8 @@
 """The activations between the linear maps of a deployed model.
 
-GSSC and most others need one activation throughout. Graph-MLP and LinkDist also put every hidden row on mean zero and
-variance one (layer norm, whose scale and shift are folded into a linear map), and columns with long tails are
-compressed first (asinh), so a model may name one per hidden layer.
+GSSC and most other models have one activation throughout. Graph-MLP and LinkDist also put every hidden row on mean zero
+and variance one (layer norm, whose scale and shift are folded into a linear map), and columns with long tails are
+compressed first (asinh), so a model may have one activation per hidden layer.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ OTHER_COLUMNS = (*LABEL_NAMES, "split")
 def chosen_columns(
     path: Path, header: Sequence[str], wanted: Sequence[str] | None, width: int | None, id_name: str | None = None
 ) -> list[int]:
-    """Return which columns of a table are features; refuses a table whose number of features does not fit the model."""
+    """Return which columns of a table are features. Raises GsscError if their number does not fit the model."""
     try:
         columns = feature_columns(header, wanted, id_name)
     except ValueError as error:
@@ -52,8 +52,8 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name
 def find_id_column(header: Sequence[str], wanted: Sequence[str] | None = None, given: str | None = None) -> int | None:
     """Return which column of a table holds the ids, if any: the one that `gssc data import` would take.
 
-    That is the column the user names, else one with a usual name (an unnamed one only if nothing else does), else the
-    first, where it is known to be no feature, label or split.
+    That is the column the user names, else one with a usual name (an unnamed column only if there is no other), else
+    the first, if it is known not to be a feature, label or split.
 
     >>> find_id_column(["", "load", "ID"]), find_id_column(["machine", "load"], wanted=["load"])
     (2, 0)

@@ -2,8 +2,8 @@
 
 There is one pass, :func:`forward`: a block of rows goes through all layers before the next one does, so that what one
 layer writes is still in the cache when the next one reads it; every layer works in place, in a buffer that all blocks
-share. :func:`one_row` is its fast case: the products of one row take ten microseconds and a call into NumPy half of
-one, so there the calls are what counts. The tests compare the two.
+share. :func:`one_row` is its fast case: the products of one row take ten microseconds and each call into NumPy half a
+microsecond, so the number of calls matters. The tests compare the two.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ BLOCK_ROWS = 2048
 SPARSE_BLOCK_ROWS = 4096  # a sparse product makes an array of its own for every block
 LANES = 8
 CACHE_LINE = 64  # bytes
-TAME = 1e15  # features below it overflow nowhere, so no warning need be suppressed, which takes as long as a product
-EXP_IS_SAFE = 60.0  # neither the sum of as many exponentials as there may be classes nor one of them leaves the range
+TAME = 1e15  # smaller features cannot overflow, so no warning is suppressed, which takes as long as a product
+EXP_IS_SAFE = 60.0  # neither a single exponential nor their sum over all classes leaves the range of float32
 
 
 class SparseBlock(NamedTuple):
@@ -165,7 +165,7 @@ def _affine(block: Block, layer: LinearMap, out: np.ndarray) -> np.ndarray:
 def _sparse_affine(block: SparseBlock, layer: LinearMap) -> np.ndarray:
     """Return ``block @ weight + bias``; columns that pad the weight are undefined.
 
-    Where torch happens to be imported, its ``embedding_bag`` is the quicker product: it took 0.9 ms where the CSR
+    If torch is imported already, its ``embedding_bag`` is the quicker product: it took 0.9 ms where the CSR
     products of SciPy and torch took 2.3 and 2.0 (Cora's size, 256 columns, one thread). SciPy's own product spends a
     fifth of its time on fresh memory, so its internal function is called directly where this version has it.
     """
@@ -250,7 +250,7 @@ def _dense_sums(rows: np.ndarray) -> np.ndarray:
 
 
 def _sparse_sums(data: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Return the same for sparse rows."""
+    """Return the sum of the absolute values of each sparse row."""
     filled, sizes = indptr[1:] > indptr[:-1], np.abs(data)
     starts = indptr[:-1] if filled.all() else indptr[:-1][filled]  # reduceat would misread empty rows
     found = np.add.reduceat(sizes, starts)

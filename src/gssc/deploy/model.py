@@ -21,7 +21,7 @@ class DeployedModel:
     """A trained classifier that needs one feature row per prediction and nothing else.
 
     Batch norm is folded into the linear maps, so whole-graph prediction costs its matrix products and little
-    more. Works with NumPy alone; sparse rows need SciPy, or torch, which is faster, where that happens to be imported.
+    more. Works with NumPy alone; sparse rows need SciPy, or torch, which is faster, if it is imported already.
 
     Args:
         layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
@@ -160,7 +160,7 @@ def _sigmoid(scores: np.ndarray) -> np.ndarray:
 
 
 def _check(model: DeployedModel) -> None:
-    """Refuse what cannot be a model, whether it comes from training or from a file."""
+    """Raise GsscError if the parts do not make a model, whether they come from training or from a file."""
     if not model.layers:
         raise GsscError("a model needs at least one layer")
     previous = None

@@ -1,4 +1,4 @@
-"""The number of rows of a file before it is read, for the time left of a prediction."""
+"""Count or estimate the rows of a file before it is read, so that a progress bar can show the time left."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SAMPLE_BYTES = 1 << 20  # of a text table
 def row_count(path: str | Path) -> int | None:
     """Return the number of rows of a table, arrays or a graph on disk; an estimate for a text table.
 
-    None if it cannot be found out without reading everything, as for a pipe, or if the file cannot be read; whoever
-    reads it reports what is wrong.
+    None if the number is unknown without reading everything, as for a pipe, or if the file cannot be read; the error is
+    then raised by the code that reads it.
     """
     path = Path(path)
     try:

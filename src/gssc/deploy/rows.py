@@ -1,4 +1,4 @@
-"""Feature rows from files: npz, npy, text tables and parquet, checked before a model sees them."""
+"""Feature rows from files: npz, npy, text tables and parquet, checked before they are given to a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, Lines, ending, recor
 ARRAY_ENDINGS = (".npz", ".npy")
 FORMATS = (*ARRAY_ENDINGS, *TEXT_ENDINGS, *PARQUET_ENDINGS)
 STREAM = "-"  # standard input, which holds a text table
-# What NumPy and zipfile raise over damaged files.
+# Errors that NumPy and zipfile raise for damaged files.
 _DAMAGED = (
     ValueError,
     EOFError,
@@ -57,7 +57,7 @@ def read_rows(
         width: number of features of a model without feature names.
         id_name: column of the ids of a table; by default one called id, node_id or node, else, if the features have
             names, a first column that is not a feature: the column that ``gssc data import`` would take.
-        decimal: what marks decimals in text tables, a point or a comma.
+        decimal: decimal mark in text tables, a point or a comma.
     """
     path, wanted = Path(path), _texts(feature_names)
     with _explained(path):
@@ -135,7 +135,7 @@ def _explained(path: Path) -> Iterator[None]:
     except OSError as error:
         raise GsscError(f"cannot read {path}: {error.strerror or error}") from error
     except _DAMAGED as error:
-        # NumPy's own words; its advice to allow pickles is not for files from elsewhere.
+        # NumPy's own message, without its advice to allow pickles, which is unsafe for untrusted files.
         reason = "it holds Python objects, not numbers" if "pickle" in str(error) else _one_line(error)
         raise GsscError(f"cannot read {path}: {reason}") from error
 
@@ -193,7 +193,7 @@ def _decoded(texts: np.ndarray, what: str) -> np.ndarray:
 
 
 def _in_order(rows: TableRows, wanted: list[str] | None) -> TableRows:
-    """Return the columns that are wanted, if both sides have names."""
+    """Return the wanted columns, in order, if both the file and the model have feature names."""
     if wanted is None or rows.feature_names is None or rows.feature_names == wanted or rows.features.ndim != 2:
         return rows
     if len(rows.feature_names) != rows.features.shape[1]:

@@ -82,7 +82,7 @@ def load(folder: Path) -> dict[str, Any]:
         )
     try:
         tensors = safetensors.load(content)
-    except Exception as error:  # its type depends on the version: an unknown dtype alone raises three
+    except Exception as error:  # the type of the exception depends on the version of safetensors
         raise GsscError(f"{folder / WEIGHTS} is not a safetensors file: {' '.join(str(error).split())}") from None
     count = len(description["widths"]) - 1
     wanted = {f"layers.{number}.{part}" for number in range(count) for part in ("weight", "bias")}

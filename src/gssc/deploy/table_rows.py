@@ -98,7 +98,7 @@ def text_blocks(
     """Yield the rows of a text table.
 
     Args:
-        path: what to call the table in an error.
+        path: path shown in errors.
         lines: its records, see :func:`gssc.text_tables.records`.
         wanted: names of the features, if the model has them.
         width: number of features, if it is known.
@@ -110,7 +110,7 @@ def text_blocks(
     if limits is not None:
         limits.check(path, 0, len(names), 1)
     if wanted is not None and names == default_names(len(names)) and not set(wanted) <= set(names):
-        wanted = None  # there are no names in the table: columns go by their place
+        wanted = None  # the table has no names: columns are taken by position
     columns, id_column = chosen_columns(path, names, wanted, width, id_name), find_id_column(names, wanted, id_name)
     chosen_names, all_columns = [names[index] for index in columns], columns == list(range(len(names)))
     block, ids, places, count = [], [], [], 0
@@ -142,7 +142,7 @@ def _block(
     path: Path, values: list[list[float]], places: list[int], ids: list[str] | None, names: list[str]
 ) -> TableRows:
     numbers = np.array(values, dtype=np.float64).reshape(len(values), len(names))
-    fits = np.abs(numbers) <= LARGEST  # NaN does not
+    fits = np.abs(numbers) <= LARGEST  # false for NaN too
     if not fits.all():
         row, column = np.argwhere(~fits)[0]
         value = numbers[row, column]
@@ -171,7 +171,7 @@ def parquet_blocks(
     """Yield the rows of a Parquet table.
 
     Args:
-        path: what to call the table in an error.
+        path: path shown in errors.
         source: what pyarrow reads: a path, or a buffer.
         wanted: names of the features, if the model has them.
         width: number of features, if it is known.

@@ -26,7 +26,7 @@ class Output(Protocol):
     """Where predictions go, a block at a time."""
 
     def write(self, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
-        """Take the predictions of some rows; either all blocks have ids or none has."""
+        """Write the predictions of some rows; either all blocks have ids or none has."""
 
 
 def write_predictions(

@@ -25,7 +25,7 @@ def reliability_diagram(
     calibration error over the same bins.
 
     Args:
-        probabilities: of each class, [n, C].
+        probabilities: probability of each class, [n, C].
         labels: true class numbers, [n]; -1 where unknown, and such rows do not count.
         axes: two axes to draw on, the diagram first; a new figure if left out.
         of_what: what the rows are, for the axis.

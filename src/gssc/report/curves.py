@@ -22,6 +22,10 @@ Epochs = Mapping[str, np.ndarray]
 LOSSES = ("smoothness_loss", "classification_loss", "center_loss", "sparsifier_loss")
 TITLE_PAD = 18  # points; leaves room for the names of the phases
 PARTS = {"train": "training", "val": "validation", "test": "test"}
+OTHER_STAGES = {
+    "pairs": "pairs",
+    "student on all rows": "all rows",
+}  # of the default learner, beside teachers and rounds
 
 
 def read_epochs(folder: str | Path) -> dict[str, np.ndarray]:
@@ -121,15 +125,15 @@ def _finish(above: Axes, below: Axes, epochs: Epochs) -> None:
 def stages(phases: Sequence[str]) -> list[str]:
     """Return the stage of training that each phase belongs to: phases as they are, or those of the default learner.
 
-    >>> stages(["trees", "pairs", "student 1, plain", "student 2, plain"])
-    ['teachers', 'pairs', 'round 1', 'round 2']
+    >>> stages(["trees", "pairs", "student 1, plain", "student 2, plain", "student on all rows"])
+    ['teachers', 'pairs', 'round 1', 'round 2', 'all rows']
     >>> stages(["warm-up", "alternate"])
     ['warm-up', 'alternate']
     """
     rounds = [re.match(r"student (\d+), ", phase) for phase in phases]
     if not any(rounds):
         return list(phases)
-    named = ("pairs" if phase == "pairs" else "teachers" for phase in phases)
+    named = (OTHER_STAGES.get(phase, "teachers") for phase in phases)
     return [f"round {found[1]}" if found else name for found, name in zip(rounds, named, strict=True)]
 
 

@@ -24,7 +24,7 @@ def project(embedding: np.ndarray, seed: int = 0) -> np.ndarray:
 
     Args:
         embedding: one row per node, [n, F]; at least two rows.
-        seed: of the projection.
+        seed: seed of the projection.
     """
     rows = embedding - embedding.mean(axis=0)
     spread = rows.std()
@@ -50,7 +50,7 @@ def embedding_map(
         labels: class numbers, [n]; nodes with -1 are drawn in grey.
         class_names: one per class.
         ax: where to draw; a new figure if left out.
-        title: of the plot.
+        title: title of the plot.
     """
     ax = new_axes(height=6.0, width=6.6)[0] if ax is None else ax
     size = float(np.clip(9000 / max(len(points), 1), 3, 24))

@@ -38,7 +38,7 @@ class Written(NamedTuple):
 
 
 class _Plotted:
-    """What the plots of one run read, each part once and only when a plot needs it."""
+    """The data of the plots of one run; each part is read once, when a plot needs it."""
 
     def __init__(self, folder: Path, graph: str | Path | Graph | None, data_root: str | None, seed: int):
         self.folder, self.given, self.data_root, self.seed = folder, graph, data_root, seed
@@ -166,7 +166,7 @@ def plot_run(
         file_format: ``png``, ``svg`` or ``pdf``.
         graph: another graph to predict, or the table's graph of a saved classifier.
         data_root: folder with data files, see :func:`gssc.data.load_dataset`.
-        seed: of the nodes on the map and of its projection.
+        seed: seed of the nodes on the map and of its projection.
         on_plot: called with the name of each plot before it is drawn.
     """
     folder = Path(run)

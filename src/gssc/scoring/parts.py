@@ -1,7 +1,7 @@
-"""One input file to part files: streamed in bounded memory, each part whole or not there, resumable row by row.
+"""One input file to part files: streamed in bounded memory, each part complete or absent, resumable row by row.
 
-A part records in its own footer which rows of which file it holds, so that what is done can be read off the parts
-alone: after a crash, a file is continued after its last whole part.
+A part records in its own footer which rows of which file it holds, so that the parts alone show what is done:
+after a crash, a file is continued after its last whole part.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Part:
             self._flush()
 
     def _count(self) -> None:
-        """Write the number of rows so far for whoever shows the progress, once per second at most."""
+        """Write the number of rows so far, for progress bars, at most once per second."""
         if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS:
             self._counted = time.monotonic()
             with suppress(OSError):
@@ -191,7 +191,7 @@ class _Part:
         self._stack.__exit__(*error)
 
     def _complete(self, *error: Any) -> None:
-        """Write what is left and what the part holds, unless an error ended it."""
+        """Write the remaining rows and the note about the part, unless an error ended it."""
         if error[0] is None:
             self._flush()
             note = {"name": self.job.name, "state": self.state, "start": self.start, "rows": self.rows}

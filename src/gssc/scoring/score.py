@@ -18,7 +18,7 @@ from gssc.files import keep_others_out, read_json, write_json
 from gssc.scoring.parts import ROWS_PER_PART, ROWS_PREFIX, FileJob, parts_of, score_file
 from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending
 
-MANIFEST = "_manifest.json"  # readers of Parquet folders pass over names that begin with _
+MANIFEST = "_manifest.json"  # readers of Parquet folders ignore names that begin with _
 PARTS = "part-*.parquet"
 FORMAT = "gssc-scores"
 
@@ -129,13 +129,13 @@ def input_files(source: Path, out: Path) -> list[tuple[str, Path]]:
 
 
 def _digest(run: str | Path) -> str:
-    """Return a digest of the model, which is loaded once to see that it is whole."""
+    """Return a digest of the model, which is loaded once to check that it is complete."""
     DeployedModel.load(run)
     return hashlib.sha256((Path(run) / "model.json").read_bytes()).hexdigest()
 
 
 def _check_folder(out: Path, about: dict[str, Any], overwrite: bool) -> None:
-    """Refuse a folder that holds something else than the beginning of these very scores."""
+    """Raise GsscError if a folder holds anything but an unfinished result of the same scoring."""
     if not out.exists() or not any(out.iterdir()):
         return
     manifest = out / MANIFEST

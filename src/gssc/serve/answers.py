@@ -46,7 +46,7 @@ class Answers:
         return self._head + to_json({"classes": classes, "probabilities": probabilities.tolist()})[1:]
 
     def json_with_ids(self, probabilities: np.ndarray, ids: np.ndarray | None) -> bytes:
-        """Return the same with the ids of the table's rows, or null."""
+        """Return the answer of :meth:`json` with the ids of the table's rows, or null."""
         known = {"ids": None if ids is None else ids.tolist()}
         return self.json(probabilities)[:-1] + b"," + to_json(known)[1:]
 

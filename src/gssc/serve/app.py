@@ -1,4 +1,4 @@
-"""The app: which method of the service answers at which address, and the form of errors and pages."""
+"""The app: routes to the methods of the service, and the form of errors and pages."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Guard:
         return self.tables.held + self.others.held
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one HTTP request; pass other events on."""
+        """Answer one HTTP request; pass other events to the app."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -166,7 +166,7 @@ class Guard:
 
 
 class Exchange:
-    """One request and its answer: counts what comes in, notes what goes out."""
+    """One request and its answer: counts the bytes received and records what is sent."""
 
     def __init__(self, guard: Guard, scope: MutableMapping[str, Any], receive: Receive, send: Send):
         self.guard, self._receive, self._send = guard, receive, send
@@ -230,7 +230,7 @@ class Exchange:
                 return b"".join(parts)
 
     async def send(self, message: Message) -> None:
-        """Pass on, in pieces if it is long; close the connection after an answer to a body that was not read."""
+        """Send a message, in pieces if it is long; close the connection after an answer to a body that was not read."""
         if self._replaced:
             return
         if message["type"] == "http.response.start":

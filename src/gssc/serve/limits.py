@@ -49,7 +49,7 @@ class Limits:
 
     @property
     def small_body(self) -> int:
-        """Bytes that every request may have, however many long ones are held."""
+        """Bytes that the body of any request may have, however many long ones are held."""
         return min(self.max_body, SMALL_BODY)
 
     @property

@@ -1,4 +1,4 @@
-"""The app on uvicorn: listens, serves, and on SIGTERM or Ctrl+C finishes what it has begun."""
+"""The app on uvicorn: listens, serves, and on SIGTERM or Ctrl+C finishes the requests in flight."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class Server(uvicorn.Server):
     """uvicorn's server, which reports when it accepts requests and ends without losing any.
 
     When stopped, it continues for ``farewell`` seconds and closes every connection after its next answer. That gives
-    a load balancer time to look elsewhere, and for connections that wait to be accepted to get their answer: closing
-    the listening socket would reset them.
+    a load balancer time to send requests elsewhere, and answers connections that wait to be accepted: closing the
+    listening socket would reset them.
     """
 
     farewell = 1.0

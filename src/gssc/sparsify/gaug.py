@@ -78,7 +78,7 @@ class GAUG(Sparsifier):
         return sample_edges(self.keep_probability(), self.config.temperature, "logistic", rng)
 
     def own_loss(self) -> Tensor | None:
-        """Return the weighted loss of telling edges from the non-edges drawn with the latest sample."""
+        """Return the weighted loss of distinguishing edges from the non-edges drawn with the latest sample."""
         return self.config.predictor_weight * self._reconstruction_loss()
 
     def _reconstruction_loss(self) -> Tensor:

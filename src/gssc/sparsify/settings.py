@@ -109,7 +109,7 @@ class GAUGSettings(LearnedSettings):
         proposals: number of proposed edges, as a share of the given ones.
         predicted: share of the edge predictor in the mix with the observed edge, the alpha of its paper.
         predictor_weight: weight of the edge predictor's own loss, the beta of its paper.
-        pretrain_epochs: initial steps that train it to tell edges from non-edges.
+        pretrain_epochs: initial steps that train it to distinguish edges from non-edges.
     """
 
     name: str = "gaug"

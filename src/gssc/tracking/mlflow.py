@@ -28,8 +28,9 @@ class MLflow(Callback):
 
     Args:
         experiment: name of the experiment; the graph's name if left out.
-        uri: of the tracking store. If left out, the one that MLFLOW_TRACKING_URI or ``mlflow.set_tracking_uri`` names;
-            else the one that the run began with; else the SQLite database ``mlflow.db`` in the current folder.
+        uri: address of the tracking store. If left out, the one that MLFLOW_TRACKING_URI or
+            ``mlflow.set_tracking_uri`` names; else the one that the run began with; else the SQLite database
+            ``mlflow.db`` in the current folder.
     """
 
     def __init__(self, experiment: str | None = None, uri: str | None = None):

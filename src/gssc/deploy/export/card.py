@@ -48,7 +48,7 @@ def card(run_model: RunModel, use: str = "") -> str:
 
 
 def fact(run_model: RunModel, name: str) -> Any:
-    """Return a value from the run's result or, failing that, from the model's own metadata; None if neither has it."""
+    """Return a value from the run's result, else from the model's own metadata; None if neither has it."""
     value = run_model.metrics.get(name)
     return run_model.model.metadata.get(name) if value is None else value
 

@@ -20,7 +20,7 @@ class RunModel:
     Attributes:
         folder: where both came from.
         model: the deployed MLP, batch norm folded in.
-        digest: of the model's description, weights included; see :mod:`gssc.deploy.store`.
+        digest: digest of the model's description, weights included; see :mod:`gssc.deploy.store`.
         metrics: content of ``metrics.json``; empty for a model that was saved without a run.
         settings: content of ``config.yaml``; empty likewise.
     """
