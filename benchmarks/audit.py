@@ -67,7 +67,7 @@ class Cell(NamedTuple):
 
 
 def merit(doubt: np.ndarray, wrong: np.ndarray) -> Merit:
-    """Return the area under the ROC curve, and the precision among the most doubted at the number of wrong ones.
+    """Return the area under the ROC curve, and the precision among the k most doubted, with k wrong ones in all.
 
     Ties count as if in random order; unknown scores (NaN) count as least doubted.
     """

@@ -1,4 +1,4 @@
-"""Real faults: kill -9 at random moments, a full disk, a read-only folder, damaged files, too little memory.
+"""Cause real faults: kill -9 at random moments, a full disk, a read-only folder, damaged files, too little memory.
 
     python benchmarks/faults.py --out results/faults.md                  every fault, 20 rounds of kills each
     python benchmarks/faults.py --only kill:train --rounds 5             some of them

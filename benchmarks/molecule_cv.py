@@ -3,8 +3,8 @@
 python benchmarks/molecule_cv.py bbbp gssc "gssc pooling=mean" "gssc radius=0 + gssc radius=2" "gssc train.seed=1"
 
 Models joined by " + " are trained separately and the mean of their logits is scored. For a model of several networks
-the scores of each of them are printed, too. ``--properties`` replaces the targets by logP and TPSA;
-scores are then root mean squared errors.
+the score of each network is printed as well. ``--properties`` replaces the targets by logP and TPSA; scores are then
+root mean squared errors.
 
 Molecules of scaffolds with at most three members, like those in the test fold of a scaffold split, are divided into
 four folds by whole scaffolds. Each fold in turn is held out, the next one is for validation, and the rest, with all

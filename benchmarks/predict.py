@@ -2,8 +2,8 @@
 
     python benchmarks/predict.py [--repeats 100]
 
-The bare side multiplies the same matrices and does nothing else: no bias, no activation, no row
-normalisation, no check of the result. Sides take turns, and the fastest turn of each is reported.
+The bare side multiplies the same matrices and does nothing else: no bias, no activation, no row normalisation, no check
+of the result. Sides take turns, and the fastest turn of each is reported.
 """
 
 from __future__ import annotations

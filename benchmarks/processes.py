@@ -4,8 +4,8 @@
     python benchmarks/processes.py --learner default --nodes 100000 --degree 20 --hidden 256
 
 Every round starts one process and then two by torchrun, on the same graph with the same settings. A measurement is the
-fastest of several passes, because other load on the machine can only slow a pass down. The ratio is that
-of the fastest passes over all rounds. Batch norm uses the statistics of each process's own share.
+fastest of several passes, because other load on the machine can only slow a pass down. The ratio is that of the fastest
+passes over all rounds. Batch norm uses the statistics of each process's own share.
 
 A pass of ``pairs``, model str_contrast in memory, is all pairs. A pass of ``default``, the default learner streamed
 from disk, is an epoch of 20 batches of 8,192 drawn pairs, with the step on class centres and the scores of the epoch.
@@ -31,7 +31,7 @@ Pass = Callable[[], Any]
 
 
 def pair_training(options: argparse.Namespace) -> tuple[int, Pass]:
-    """Return the number of pairs of a pass of str_contrast in memory, and what trains a pass."""
+    """Return the number of pairs of a pass of str_contrast in memory, and a function that trains one."""
     from gssc.config import parse_config
     from gssc.data import load_dataset
     from gssc.train.bilevel import BilevelTraining
@@ -48,7 +48,7 @@ def pair_training(options: argparse.Namespace) -> tuple[int, Pass]:
 
 
 def default_learner(options: argparse.Namespace) -> tuple[int, Pass]:
-    """Return the number of pairs of an epoch of the default learner, streamed, and what trains an epoch."""
+    """Return the number of pairs of an epoch of the streamed default learner, and a function that trains one."""
     from gssc.graph import Graph
     from gssc.learner.settings import Config
     from gssc.learner.streamed import StreamedLearner

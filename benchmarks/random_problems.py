@@ -4,11 +4,12 @@
     python benchmarks/random_problems.py tables --first 0 --count 40 --out tables.jsonl
     python benchmarks/random_problems.py --table graphs.jsonl tables.jsonl
 
-The number of a problem draws everything: number of nodes, classes and columns, kind of features and how much they tell,
-degree, homophily, imbalance, labels per class (down to one), validation labels (down to none), wrong labels, and the
-setting. Most are harder than benchmark graphs are. All models have their default settings; scores are test accuracy. In
-the inductive and cold-start settings only models that need no graph for a prediction are compared, because the learner
-deploys one. Each problem is one JSON line; problems that are already in the file are skipped.
+The number of a problem is the seed of all its properties: number of nodes, classes and columns, kind of features and
+how informative they are, degree, homophily, imbalance, labels per class (down to one), validation labels (down to
+none), wrong labels, and the setting. Most problems are harder than benchmark graphs. All models have their default
+settings; scores are test accuracy. In the inductive and cold-start settings only models that need no graph for a
+prediction are compared, because the learner deploys such a model. Each problem is one
+JSON line; problems that are already in the file are skipped.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def drawn(rng: np.random.Generator, *options: Any) -> Any:
 
 
 def words(rng: np.random.Generator, labels: np.ndarray, columns: int, strength: float, weighted: bool) -> sp.csr_matrix:
-    """Rows of 5 to 40 words, drawn from a distribution of each class; as zeros and ones or by their rarity."""
+    """Return rows of 5 to 40 words, drawn from a distribution per class; as zeros and ones or weighted by rarity."""
     chances = np.exp(rng.normal(size=columns)) * np.exp(0.7 * strength * rng.normal(size=(labels.max() + 1, columns)))
     chances /= chances.sum(axis=1, keepdims=True)
     counts = np.stack([rng.multinomial(rng.integers(5, 40), chances[label]) for label in labels]).astype(np.float32)
@@ -64,7 +65,7 @@ def words(rng: np.random.Generator, labels: np.ndarray, columns: int, strength: 
 
 
 def numbers(rng: np.random.Generator, labels: np.ndarray, columns: int, strength: float, kind: str) -> np.ndarray:
-    """Normal rows around a mean of each class or of three clusters of each; or on unlike scales, most columns noise."""
+    """Return normal rows around one mean or three per class; or columns on unlike scales, of which most are noise."""
     classes, count = labels.max() + 1, len(labels)
     if kind == "clusters":
         means = rng.normal(size=(classes, 3, columns)) * strength * 4 / columns**0.5
@@ -82,7 +83,7 @@ def numbers(rng: np.random.Generator, labels: np.ndarray, columns: int, strength
 def edges_between(
     rng: np.random.Generator, labels: np.ndarray, degree: float, kind: str, homophily: float
 ) -> np.ndarray:
-    """Edges whose first ends have long-tailed degrees; the other is of the same class, of the next one, or any."""
+    """Return edges; first ends have long-tailed degrees, the other is of the same class, of the next one, or any."""
     count, classes = len(labels), labels.max() + 1
     popular = rng.pareto(2.5, size=count) + 0.3
     first = rng.choice(count, int(count * degree / 2), p=popular / popular.sum())
@@ -97,7 +98,7 @@ def edges_between(
 
 
 def random_graph(number: int) -> tuple[Graph, dict[str, Any]]:
-    """Return a problem and what it is like."""
+    """Return a random problem and a description of it."""
     rng = np.random.default_rng([77, number])
     classes, count = drawn(rng, 2, 2, 3, 5, 7, 10, 15, 25), drawn(rng, 300, 800, 2000, 4000)
     columns, strength = drawn(rng, 8, 30, 128, 500, 1500), drawn(rng, 0.3, 0.6, 1.0, 2.0)
@@ -148,7 +149,7 @@ def on_graph(number: int) -> dict[str, Any]:
 
 
 def random_table(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return rows, classes, the labels that are known (-1 elsewhere), and what the table is like."""
+    """Return rows, classes, the labels that are known (-1 elsewhere), and a description of the table."""
     rng = np.random.default_rng([99, number])
     count, classes = drawn(rng, 300, 600, 2000, 5000), drawn(rng, 2, 2, 3, 5, 8)
     columns, per_class = drawn(rng, 3, 8, 20, 60), min(drawn(rng, 3, 5, 20, 50), count // (4 * classes))

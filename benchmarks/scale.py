@@ -73,7 +73,7 @@ def worker(method: str, folder: str) -> dict[str, Any]:
 def ours(folder: str, hidden: int | None = None) -> dict[str, Any]:
     """Return times of the sketches, pairs and rows, and the accuracy after every epoch of 20 batches.
 
-    A pair is an edge in one direction, as a message of the rivals is; an edge that is compared in both is two pairs.
+    A pair is an edge in one direction, like a message of the rivals; an edge compared in both directions is two pairs.
     """
     from gssc.graph import Graph
     from gssc.learner.settings import Config

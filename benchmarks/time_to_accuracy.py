@@ -6,12 +6,12 @@
 The transcription runs the method as released (preset `reference`). The package runs its default learner ("gssc"), the
 recipe of pair training that it ships for the dataset ("recipe"), the same with half of the epochs ("short"), and the
 preset `reference` ("reference"), whose steps are those of the transcription: the two should reach the same accuracy up
-to randomness. After each epoch, the *chosen* model is the best so far by validation (the default learner: the kept
-student) or, in the last phase of a recipe, the latest. Time to accuracy is the
-training time until the test accuracy of the chosen model first reaches the target; nothing is chosen by test accuracy,
-it only stops the clock. A run whose chosen model never reaches it counts as the time of its whole schedule, marked ">":
-a lower bound. Clocks cover everything from building the run on (including the sparsifier's pretraining) except reading
-the dataset. Each finished run is one line of the store, so that an interrupted benchmark continues where it stopped.
+to randomness. After each epoch, the *chosen* model is the best so far by validation (for the default learner, the
+kept student) or, in the last phase of a recipe, the latest. Time to accuracy is the training time until the test
+accuracy of the chosen model first reaches the target. Nothing is chosen by test accuracy; it only stops the clock.
+A run whose chosen model never reaches it counts as the time of its whole schedule, marked ">": a lower bound. Clocks
+cover everything from building the run on (including the sparsifier's pretraining) except reading the dataset. Each
+finished run is one line of the store, so that an interrupted benchmark continues where it stopped.
 """
 
 from __future__ import annotations

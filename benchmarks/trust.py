@@ -8,7 +8,7 @@
 Edges: AUROC of the keep probability for added (wrong) against original edges, and on the clean graph the mean keep
 probability of edges within a class. Labels: AUROC of the label weight for changed against unchanged training labels,
 and the mean weight of unchanged ones. ``--trained`` adds STR-Sparse that starts from the evidence, after Algorithm 1,
-``--learned`` the trust that the default learner reports after training, which has heard the student's opinion.
+``--learned`` the trust that the default learner reports after training, which also uses the student's predictions.
 Labels of the ends of edges are used for scoring only. One JSON line per row.
 """
 
