@@ -66,9 +66,24 @@ def fit_temperature(
     scores, targets = logits[known].astype(np.float64), labels[known]
     wanted = np.exp(log_softmax(scores, axis=1)) * (prior_rows / len(targets))
     wanted[np.arange(len(targets)), targets] += 1 if weight is None else weight[known] / weight[known].mean()
+    return best_temperature(scores, wanted)[0]
+
+
+def best_temperature(logits: np.ndarray, soft: np.ndarray) -> tuple[float, float]:
+    """Return the temperature with the least mean cross entropy with soft labels, and that cross entropy.
+
+    >>> temperature, loss = best_temperature(np.log([[0.8, 0.2]]), np.array([[0.5, 0.5]]))  # flat as can be
+    >>> temperature > 40, round(loss, 2)
+    (True, 0.69)
+
+    Args:
+        logits: scores before the softmax, [n, C].
+        soft: weight of each class, [n, C].
+    """
+    scores = logits.astype(np.float64)
 
     def loss(log_temperature: float) -> float:
-        return float(-(wanted * log_softmax(scores / np.exp(log_temperature), axis=1)).sum() / len(targets))
+        return float(-(soft * log_softmax(scores / np.exp(log_temperature), axis=1)).sum() / len(scores))
 
     found = minimize_scalar(loss, bounds=(np.log(LEAST), np.log(GREATEST)), method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(found.x))
+    return float(np.exp(found.x)), float(found.fun)

@@ -151,6 +151,24 @@ def test_stopped_among_the_teachers_it_makes_the_same_choices(stop: int, monkeyp
     assert same(weights_of(second), weights_of(whole))
 
 
+@pytest.mark.parametrize(
+    ("homophily", "wanted", "answer"),
+    [
+        (0.5, "auto", "yes: held-out score of linear teachers "),
+        (0.8, "auto", "no: rows alone tell too little, held-out score of linear teachers "),
+        (0.2, "auto", "no: held-out score of linear teachers "),
+        (0.8, "never", "no: as set"),
+        (0.2, "always", "yes: as set"),
+    ],
+)
+def test_pairs_are_trained_on_where_edges_help_linear_teachers(homophily: float, wanted: str, answer: str) -> None:
+    graph = load_dataset("csbm", nodes=300, seed=0, signal=1.5, homophily=homophily)
+    training = LearnerTraining(graph, quick(pairs=wanted, pair_epochs=1, pair_batches=1))
+    phases = [record.phase for record in training.epochs()]
+    assert training.choices["pairs"].startswith(answer)
+    assert ("pairs" in phases) == answer.startswith("yes")
+
+
 @pytest.mark.parametrize("stop", [3, 8])
 def test_little_memory_keeps_few_opinions_and_resumes_to_the_same_bytes(
     graph: Graph, stop: int, monkeypatch: pytest.MonkeyPatch
@@ -163,7 +181,7 @@ def test_little_memory_keeps_few_opinions_and_resumes_to_the_same_bytes(
         assert not whole.faculty.fitted
         needed = {*whole.pool.best(KEPT), *whole.pool.team(config.teachers.best)}
         assert record.phase == "scaling" or whole.pool.opinions.keys() == needed
-    assert "inf" not in whole.choices["pairs"]  # scores of opinions that are gone are remembered
+    assert "inf" not in whole.faculty.pairs_help()[1]  # scores of opinions that are gone are remembered
     for _ in zip(range(stop), first.epochs(), strict=False):
         pass
     second.load_state_dict(first.state_dict())

@@ -185,8 +185,6 @@ class Faculty:
         It may help if linear teachers are better with edges than without, but not many times better: the input of a
         network trained on pairs is a row alone, so it adds little if nearly all accuracy is due to the edges.
         """
-        if not len(self.jury.truth):
-            return False, NOTHING_HELD_OUT
         with_edges, without = -np.inf, -np.inf
         for name, score in self.pool.scores.items():
             if name.startswith(LINEAR):

@@ -20,7 +20,7 @@ from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import Faculty
-from gssc.learner.jury import TINY, Jury, balanced_weights, known_labels, some_of, with_weighty_labels
+from gssc.learner.jury import ENOUGH, TINY, Jury, balanced_weights, known_labels, some_of, with_weighty_labels
 from gssc.learner.other_models import is_ahead, models_to_ask, trained_opinion
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import PARTNERS, Rounds
@@ -118,6 +118,7 @@ class LearnerTraining(Training):
             seen_rows=not unseen,
             most_schedules=self.students.most_schedules if config.teachers.rounds > 1 else 1,
         )
+        self.trains_on_pairs = False  # decided once the teachers are fitted
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
         self.kept_student: Student | None = None  # at the end
@@ -140,7 +141,7 @@ class LearnerTraining(Training):
             # A resumed run repeats this phase with the stored fits, and skips the records it has already written.
             yield from islice(self.ask_teachers(), self.epoch, None)
             self.faculty.fitted.clear()
-            self.phase = "pairs" if self._pairs_are_wanted() else "rounds"
+            self.phase = "pairs" if self.trains_on_pairs else "rounds"
         if self.phase == "pairs":
             yield from self.train_on_pairs()
             self.phase = "rounds"
@@ -168,8 +169,7 @@ class LearnerTraining(Training):
             yield from self._ask_model(name)
         if not self.pool.opinions:
             raise GsscError("no teacher is enabled: set teachers.linear or teachers.trees, or name teachers.models")
-        helps, reason = faculty.pairs_help()
-        self.choices["pairs"] = f"{'helps' if helps else 'does not help'}: {reason}"
+        self.trains_on_pairs = self._decide_pairs()
         faculty.spread_best()
         self.pool.prune(self.config.teachers.best)
         yield self._step("teachers")
@@ -199,10 +199,9 @@ class LearnerTraining(Training):
                 self.student.model.load_state_dict(self.best.weights["model"])
         last = yield from self._passes(self.student, phase)
         opinion = opinion_of(self.student)
-        merit = self.students.merit(opinion, teacher)
+        merit, error = self.students.judge(kind, opinion, teacher)
         if self.rounds.cannot_follow(kind, opinion):
             merit = -math.inf, -math.inf
-        error = self.students.merit_error(merit)
         if not self.jury.cross_validates:  # with cross-validation, no label is held out from the student
             self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
         kept = self.best.prefers(merit, error)
@@ -252,12 +251,17 @@ class LearnerTraining(Training):
         self.pool.add_products(name, [partner for partner in partners if partner in self.pool.opinions])
         self.pool.prune_if_large(self.config.teachers.best)
 
-    def _pairs_are_wanted(self) -> bool:
-        """Return whether to train on pairs, which needs edges and enough validation labels to rank the opinion."""
-        wanted = self.config.teachers.pairs
-        if not self.seen.num_edges or self.jury.cross_validates:
-            return False
-        return wanted == "always" or (wanted == "auto" and self.choices["pairs"].startswith("helps"))
+    def _decide_pairs(self) -> bool:
+        """Decide whether to train on pairs, which needs edges and enough validation labels to rank the opinion."""
+        wanted, reason = self.config.teachers.pairs == "always", "as set"
+        if not self.seen.num_edges:
+            wanted, reason = False, "there are no edges"
+        elif self.jury.cross_validates:
+            wanted, reason = False, f"needs {ENOUGH} validation labels"
+        elif self.config.teachers.pairs == "auto":
+            wanted, reason = self.faculty.pairs_help()
+        self.choices["pairs"] = f"{'yes' if wanted else 'no'}: {reason}"
+        return wanted
 
     def _make_pairs(self) -> BilevelTraining:
         if self.pairs is None:

@@ -83,7 +83,7 @@ class LinearTeacher:
         parts = [slice(start, start + step) for start in range(0, max(len(rows), 1), step)]
         found = [self.logits(self.inputs(sketches.some(part), rows[part])) for part in parts]
         logits = torch.from_numpy(np.concatenate(found))
-        return logits.T.contiguous().softmax(0).T.float().numpy()  # fast for few classes
+        return logits.T.contiguous().softmax(0).T.contiguous().float().numpy()  # by columns: fast for few classes
 
 
 class StreamedLearner(StreamedTraining):

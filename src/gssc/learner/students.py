@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import log_softmax
 
+from gssc.calibration import best_temperature
 from gssc.graph import Graph
 from gssc.learner.jury import MANY, TINY, Jury
-from gssc.learner.student import StudentTraining, batches_and_passes, student_variants
+from gssc.learner.student import NARROW, StudentTraining, batches_and_passes, student_variants
 from gssc.models.settings import GsscSettings
 from gssc.models.student import all_logits
 
@@ -40,7 +42,7 @@ class Students:
     """
 
     def __init__(self, graph: Graph, jury: Jury, model: GsscSettings, seed: int, unseen: bool):
-        self.graph, self.jury, self.seed = graph, jury, seed
+        self.graph, self.jury, self.seed, self.unseen = graph, jury, seed, unseen
         self.held_out = self._held_out(unseen)
         self.settings = student_variants(model, graph.num_nodes, graph.num_features, len(self.held_out) > 0)
         self.taught = np.setdiff1d(np.arange(graph.num_nodes), self.held_out)
@@ -72,19 +74,29 @@ class Students:
         nodes = np.arange(self.graph.num_nodes) if all_rows else self.taught
         return StudentTraining(rows, teacher, nodes, self.settings[kind], self.seed + 1000 * number)
 
-    def merit(self, opinion: np.ndarray, teacher: np.ndarray) -> Merit:
-        """Return the ranking key of a student: score and loss on validation labels or, if these are few, fidelity.
+    def judge(self, kind: str, opinion: np.ndarray, teacher: np.ndarray) -> tuple[Merit, float]:
+        """Return a student's merit, and the difference of first figures up to which the second one decides.
 
-        Fidelity is the negative cross entropy with the teacher's soft labels on the rows held out from the student.
+        The figures are score and loss on validation labels or, if these are few, fidelity and the kind's number.
+        Fidelity is the negative cross entropy with the teacher's soft labels on the rows held out from the student, at
+        the student's best temperature: being too sure does not make a student worse. On wide unseen rows students
+        within a standard error count as equal, and the later kind, which is more regularised, is better.
+
+        Args:
+            kind: kind of student.
+            opinion: its class probabilities of all nodes, [N, C].
+            teacher: soft labels that it was trained on, [N, C].
         """
         if not self.jury.cross_validates:
-            return self.jury.merit(self.jury.tempered((opinion,)))
+            merit = self.jury.merit(self.jury.tempered((opinion,)))
+            return merit, self.jury.standard_error(merit[0]) if len(self.jury.truth) >= MANY else 0.0
         nodes = self.held_out if len(self.held_out) else np.arange(len(opinion))
-        return float((teacher[nodes] * np.log(opinion[nodes] + TINY)).sum(axis=1).mean()), 0.0
-
-    def merit_error(self, merit: Merit) -> float:
-        """Return the standard error of the first figure of a merit; 0 if that figure is not the score."""
-        return self.jury.standard_error(merit[0]) if len(self.jury.truth) >= MANY else 0.0
+        logs, soft = np.log(opinion[nodes] + TINY), teacher[nodes]
+        logs = log_softmax(logs / best_temperature(logs, soft)[0], axis=1)
+        divergence = (soft * (np.log(soft + TINY) - logs)).sum(axis=1)  # the part of the cross entropy that can be zero
+        wide = self.graph.num_features > NARROW
+        error = float(divergence.std() / np.sqrt(len(nodes))) if self.unseen and wide else 0.0
+        return (float((soft * logs).sum(axis=1).mean()), list(self.settings).index(kind)), error
 
 
 def opinion_of(student: StudentTraining) -> np.ndarray:
