@@ -462,3 +462,20 @@ def test_what_memory_refuses_is_not_built(tmp_path: Path, changed: dict[str, Any
         build_graph(NpzStream(tmp_path / "bad.npz"), tmp_path / "bad.graph")
     with pytest.raises(GsscError):
         Graph.load(tmp_path / "bad.npz")
+
+
+def test_tables_that_change_while_they_are_read_are_not_built(tmp_path):
+    nodes, edges = tmp_path / "n.csv", tmp_path / "e.csv"
+    text = "id,x,label\n" + "".join(f"n{number},{number}.5,{'ab'[number % 2]}\n" for number in range(20))
+    nodes.write_text(text)
+    edges.write_text("source,target\n" + "".join(f"n{number},n{number + 1}\n" for number in range(19)))
+
+    def change(stage: str, done: int) -> None:
+        if stage == "rows":
+            nodes.write_text(text.replace(".5,", ".25,"))
+
+    with pytest.raises(GsscError, match="changed while it was read; run the same command again"):
+        build_graph(TableStream(nodes, edges), tmp_path / "g.graph", on_progress=change)
+    assert not (tmp_path / "g.graph").exists()
+    build_graph(TableStream(nodes, edges), tmp_path / "g.graph")
+    assert Graph.load(tmp_path / "g.graph").features[0, 0] == 0.25

@@ -131,7 +131,7 @@ def job_of(model_folder, tmp_path, count=13_000) -> FileJob:
     return FileJob(str(model_folder), str(source), "in.parquet", 0, str(tmp_path / "out"), rows_per_part=5000)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "remove", "other rows"])
+@pytest.mark.parametrize("damage", ["cut", "flip in the footer", "flip in a row", "remove", "other rows"])
 def test_parts_that_are_not_whole_are_written_again(model_folder, tmp_path, damage):
     job = job_of(model_folder, tmp_path)
     score_file(job)
@@ -141,7 +141,10 @@ def test_parts_that_are_not_whole_are_written_again(model_folder, tmp_path, dama
     content = part.read_bytes()
     if damage == "cut":
         part.write_bytes(content[: len(content) // 2])
-    elif damage == "flip":
+    elif damage == "flip in a row":
+        middle = len(content) // 2
+        part.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    elif damage == "flip in the footer":
         part.write_bytes(content[:-20] + bytes([content[-20] ^ 255]) + content[-19:])
     elif damage == "remove":
         part.unlink()
@@ -190,6 +193,38 @@ def test_a_file_that_changed_is_scored_again(model, model_folder, tmp_path):
         x = rows_of(30, seed)
         score(model_folder, write_parquet(source, x), tmp_path / "out", Here(), rows_per_part=10)
         np.testing.assert_allclose(probabilities(pq.read_table(tmp_path / "out")), model.predict_proba(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("change", ["changed", "deleted"])
+def test_a_file_that_changes_after_it_was_scored_leaves_no_complete_manifest(model_folder, tmp_path, change):
+    first = write_parquet(tmp_path / "in" / "a.parquet", rows_of(30))
+    write_parquet(tmp_path / "in" / "b.parquet", rows_of(20))
+
+    def disturb(result, files):
+        if result["name"] == "b.parquet":
+            return
+        if change == "deleted":
+            first.unlink()
+        else:
+            write_parquet(first, rows_of(40))
+
+    with pytest.raises(GsscError, match=r"a\.parquet changed while it was scored"):
+        score(model_folder, tmp_path / "in", tmp_path / "out", Here(), on_file=disturb)
+    assert json.loads((tmp_path / "out" / MANIFEST).read_text())["complete"] is False
+    write_parquet(first, rows_of(40))
+    assert score(model_folder, tmp_path / "in", tmp_path / "out", Here()).rows == 60
+    assert pq.read_table(tmp_path / "out").num_rows == 60
+
+
+@pytest.mark.parametrize("moment", ["before", "while"])
+def test_a_file_that_is_deleted_is_one_line(model_folder, tmp_path, monkeypatch, moment):
+    path = write_parquet(tmp_path / "in" / "a.parquet", rows_of(30))
+    if moment == "before":
+        path.unlink()
+    else:
+        monkeypatch.setattr("gssc.scoring.parts._score", lambda *given: path.unlink())
+    with pytest.raises(GsscError, match=r"a\.parquet changed while it was scored"):
+        score_file(FileJob(str(model_folder), str(path), path.name, 0, str(tmp_path)))
 
 
 @pytest.mark.parametrize(

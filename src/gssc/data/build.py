@@ -114,6 +114,8 @@ class Build:
         sort = self.list_edges()
         self.sort_buckets(sort)
         cleaning = self.write_edges(sort)
+        if self.stream.signature() != self.state["begun"]["signature"]:  # it may have been read in two states
+            raise GsscError(f"the source of {self.stream.name} changed while it was read; run the same command again")
         self.describe(asdict(cleaning))
         self.save(complete=True)
         return self.without_temporary_files()

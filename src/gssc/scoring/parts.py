@@ -68,14 +68,21 @@ class FileJob:
     @property
     def state(self) -> list[int]:
         """Size and modification time of the file; if either changes, the file is scored again."""
-        status = Path(self.path).stat()
+        try:
+            status = Path(self.path).stat()
+        except OSError:
+            raise self.changed() from None
         return [status.st_size, status.st_mtime_ns]
+
+    def changed(self) -> GsscError:
+        """Return the error for a file that was written to, moved or deleted before all files were scored."""
+        return GsscError(f"{self.path} changed while it was scored; give the same command again")
 
 
 def score_file(job: FileJob) -> dict[str, Any]:
     """Score the rows of a file that no part has yet; returns how many rows and parts the file has in all."""
     state = job.state
-    done = parts_of(job)
+    done = parts_of(job, read=True)
     if not (done and done[-1]["last"]):
         skip, number = sum(part["rows"] for part in done), len(done)
         for stale in sorted(Path(job.out).glob(f"part-{job.number:06d}-*.parquet"))[number:]:
@@ -84,17 +91,28 @@ def score_file(job: FileJob) -> dict[str, Any]:
             _score(job, state, _after(_blocks(job), skip), number, skip)
         finally:
             job.rows_file.unlink(missing_ok=True)
-        done = parts_of(job)
-        if not (done and done[-1]["last"]):
-            raise GsscError(f"{job.path} changed while it was scored; give the same command again")
+        done = all_parts_of(job)
     return {"name": job.name, "rows": sum(part["rows"] for part in done), "parts": len(done)}
 
 
-def parts_of(job: FileJob) -> list[dict[str, Any]]:
-    """Return the notes of the parts that are whole, without a gap from the first row on."""
+def all_parts_of(job: FileJob) -> list[dict[str, Any]]:
+    """Return the notes of all parts of a scored file. Raises GsscError if they are not those of its present state."""
+    notes = parts_of(job)
+    if not (notes and notes[-1]["last"]):
+        raise job.changed()
+    return notes
+
+
+def parts_of(job: FileJob, read: bool = False) -> list[dict[str, Any]]:
+    """Return the notes of the parts that are whole, without a gap from the first row on.
+
+    Args:
+        job: the file.
+        read: also read every part and compare the checksums of its pages, as for parts of an earlier call.
+    """
     notes: list[dict[str, Any]] = []
     state = job.state
-    while (note := _note(job.part(len(notes)))) is not None:
+    while (note := _note(job.part(len(notes)), read)) is not None:
         begins = sum(part["rows"] for part in notes)
         if note["state"] != state or note["name"] != job.name or note["start"] != begins:
             break
@@ -104,15 +122,17 @@ def parts_of(job: FileJob) -> list[dict[str, Any]]:
     return notes
 
 
-def _note(path: Path) -> dict[str, Any] | None:
-    """Return the note in the footer of a part; None if the part is missing or incomplete."""
+def _note(path: Path, read: bool) -> dict[str, Any] | None:
+    """Return the note in the footer of a part; None if the part is missing, incomplete or, when read, damaged."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     if not path.is_file():
         return None
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
             note = json.loads((file.metadata.metadata or {})[NOTE])
             whole = note["rows"] == file.metadata.num_rows
+            if read:
+                whole = whole and note["rows"] == sum(batch.num_rows for batch in file.iter_batches())
             return note if whole and note.keys() >= {"name", "state", "start", "last"} else None
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
         return None

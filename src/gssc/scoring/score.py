@@ -15,7 +15,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.executor import Executor, LocalProcesses
 from gssc.extras import require
 from gssc.files import keep_others_out, read_json, write_json
-from gssc.scoring.parts import ROWS_PER_PART, ROWS_PREFIX, FileJob, parts_of, score_file
+from gssc.scoring.parts import ROWS_PER_PART, ROWS_PREFIX, FileJob, all_parts_of, score_file
 from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending
 
 MANIFEST = "_manifest.json"  # readers of Parquet folders ignore names that begin with _
@@ -80,7 +80,7 @@ def score(
         parts = [
             {"part": job.part(number).name, "file": note["name"], "start": note["start"], "rows": note["rows"]}
             for job in jobs
-            for number, note in enumerate(parts_of(job))
+            for number, note in enumerate(all_parts_of(job))
         ]
         rows = sum(part["rows"] for part in parts)
         for left in (*out.glob(f".{PARTS}"), *out.glob(f"{ROWS_PREFIX}*")):  # by a killed process
