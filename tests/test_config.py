@@ -225,3 +225,11 @@ def test_rivals_have_the_settings_of_their_papers() -> None:
     config = config_for("mlp", "actor", "fixed-3")
     assert (config.train.weight_decay, config.train.normalize, config.sparsifier.name) == (5e-4, "none", "none")
     assert config_for("glnn", "citeseer", "public").model.dropout == 0.1
+
+
+def test_a_file_of_settings_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(GsscError, match=r"none\.yaml: there is no such file$"):
+        read_settings(tmp_path / "none.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"name: \xe9")
+    with pytest.raises(GsscError, match=r"latin\.yaml: it is not UTF-8 text$"):
+        read_settings(tmp_path / "latin.yaml")

@@ -25,7 +25,8 @@ def named_graph(data: DataSettings, data_root: str | None = None) -> Graph:
         if data.split is not None:
             if len(graph.train) or len(graph.val) or len(graph.test):
                 raise GsscError(
-                    f"data.split is {data.split!r}, but {data.graph} brings its own split; leave one of them out"
+                    f"{data.graph} has a split of its own, so {data.split!r} cannot be drawn: leave the split out "
+                    "(--split, data.split), or make the graph again with this one (gssc data import --split)"
                 )
             (train, val, test), name = make_split(data.split, graph.labels, data.split_seed)
             graph = graph.with_(train=train, val=val, test=test, split=name)

@@ -216,8 +216,12 @@ def read_settings(path: str | Path) -> Settings:
     """Read settings from a YAML file, such as the config.yaml of a run."""
     try:
         text = read_bytes(path, most=LONGEST_SETTINGS).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise GsscError(f"cannot read settings from {path}: {error}") from None
+    except FileNotFoundError:
+        raise GsscError(f"cannot read settings from {path}: there is no such file") from None
+    except UnicodeDecodeError:
+        raise GsscError(f"cannot read settings from {path}: it is not UTF-8 text") from None
+    except OSError as error:
+        raise GsscError(f"cannot read settings from {path}: {error.strerror or error}") from None
     return parse_yaml(text, str(path))
 
 

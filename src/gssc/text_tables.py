@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gssc.errors import GsscError
+from gssc.names import counted
 
 TEXT_ENDINGS = (".csv", ".tsv", ".tab", ".txt")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -226,9 +227,13 @@ def named_columns(path: Path, lines: Records, is_named: Callable[[list[str]], bo
 def _of_width(path: Path, lines: Records, width: int) -> Records:
     for line, cells in lines:
         if len(cells) != width:
+            advice = (
+                "complete the row (a cut-off file ends like this)"
+                if len(cells) < width
+                else "remove the extra cells, or put cells that contain the separator in quotes"
+            )
             raise GsscError(
-                f"{path}:{line}: {len(cells)} columns where the first line has {width}; complete the row "
-                "(a cut-off file ends like this)"
+                f"{path}:{line}: {counted(len(cells), 'column')} where the first line has {width}; {advice}"
             )
         yield line, cells
 

@@ -34,7 +34,7 @@ def test_only_unusual_evidence_is_mentioned() -> None:
     )
     assert reasons[1] == (
         "The two ends are predicted as dog and cat. Less in common than usual: features (80% of edges have more) and "
-        "common neighbours (80%). Training trusts 89% of edges more."
+        "common neighbours (80%). Training trusts it less than 89% of edges."
     )
     assert reasons[8] == "Nothing stands out on its own, but all evidence together is weak."
     assert len(reasons) == 9

@@ -60,6 +60,15 @@ def test_help_of_a_command_teaches(gssc) -> None:
     assert "\n  gssc predict runs/cora rows.npz --out predictions.parquet\n" in run.stdout
 
 
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_help_shows_that_a_model_is_chosen_by_name(command: str) -> None:
+    _, parser = main_module.parser_of(command, [])
+    shown = parser.format_help()
+    assert "  --model NAME " in shown
+    assert "short for --model.name NAME" in " ".join(shown.split())
+    assert "  --train CONFIG " in shown
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_for_people(command: str) -> None:
     """No Python types, no markup, no names of the parser's own."""

@@ -206,6 +206,9 @@ def test_a_stream_with_a_wrong_row(model_folder: Path, tmp_path: Path) -> None:
     assert run.returncode == 2
     assert "standard input:3: column 'b' is 'two' where a number belongs" in " ".join(run.stderr.split())
     assert not (tmp_path / "out.csv").exists()
+    run = subprocess.run(command, input="a,b,c\n", capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 2
+    assert "standard input has no rows" in run.stderr
 
 
 def test_control_characters_in_class_names_do_not_reach_the_terminal(tmp_path: Path, capsys) -> None:

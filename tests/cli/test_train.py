@@ -69,7 +69,7 @@ def test_a_graph_file_without_masks_is_split_as_told(gssc, tmp_path: Path) -> No
     csbm(nodes=60, degree=4).save(tmp_path / "graph.npz")
     done = gssc("train", "--graph", "graph.npz", "--split", "ratio:50/25/25", "--out", "other", *QUICK)
     assert done.returncode == 2
-    assert "brings its own split" in done.stderr
+    assert "has a split of its own" in done.stderr
 
 
 def test_a_dataset_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: Path) -> None:
@@ -144,7 +144,9 @@ def test_names_with_brackets_are_shown_as_they_are(gssc, tmp_path: Path) -> None
 
 
 def test_a_run_goes_on_by_its_default_name_and_from_any_folder(gssc, graph_file: Path, tmp_path: Path) -> None:
-    assert gssc("train", "--graph", "graph.npz", "--seed", "3", *QUICK).returncode == 0
+    done = gssc("train", "--graph", "graph.npz", "--seed", "3", *QUICK, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "there was no run in runs/graph to resume: a new one begins" in done.stderr
     for arguments in (("--graph", "graph.npz"), ("--out", "runs/graph"), ("--out", tmp_path / "runs" / "graph")):
         done = gssc("train", *arguments, "--resume")
         assert done.returncode == 0, done.stderr

@@ -431,3 +431,8 @@ def test_one_error_names_every_column_that_needs_work(tmp_path: Path) -> None:
     )
     with pytest.raises(GsscError, match=expected):
         import_tables(nodes, label_column="kind")
+
+
+def test_one_column_cannot_hold_ids_and_labels(build: Any) -> None:
+    with pytest.raises(GsscError, match=r"column 'kind' cannot hold both the ids and the labels"):
+        build("id,x,kind\na,1,cat\nb,2,dog\n", "source,target\na,b\n", id_column="kind", label_column="kind")

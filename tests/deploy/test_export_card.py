@@ -86,7 +86,8 @@ def test_calibration_is_shown_where_it_was_measured(model: DeployedModel, place:
     model.metadata = measured if place == "metadata" else {}
     text = section(card(source(model, metrics=measured if place == "metrics" else {})), "Calibration")
     assert "temperature of 1.42" in text
-    assert "| error before | 0.08123 |\n| error after | 0.0213 |\n| measured on | validation |" in text
+    assert "| expected calibration error, before | 0.08123 |\n| expected calibration error, after | 0.0213 |" in text
+    assert "| measured on | validation |" in text
     assert "not measured" not in text
 
 

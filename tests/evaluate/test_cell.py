@@ -207,7 +207,7 @@ def test_the_key_of_your_own_graph_follows_its_content_not_its_place(graph_file,
     ("make", "message"),
     [
         (lambda save: ["nowhere.npz"], "nowhere.npz"),
-        (lambda save: [save() + ":per-class:3"], "brings its own split"),
+        (lambda save: [save() + ":per-class:3"], "has a split of its own"),
         (lambda save: [save("bare.npz", train=None, val=None, test=None)], "has no training nodes"),
         (lambda save: [save("a/mine.npz"), save("b/mine.npz")], "two graphs are called mine.npz"),
     ],

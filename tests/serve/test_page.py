@@ -137,7 +137,7 @@ def test_a_table_is_dropped(browser, client) -> None:
 def test_errors_are_shown_and_can_be_fixed(browser, client, tmp_path: Path) -> None:
     page = Page(browser, client)
     for name, content, message in (
-        ("bad.csv", "a,b,c\n1,2,x\n", "bad.csv:2: column 'c' is 'x' where a number belongs"),
+        ("bad.csv", "a,b,c\n1,2,x\n", "bad.csv:2: column 'c' is 'x' where a number belongs; fix or drop the row"),
         ("bad.xlsx", "?", "bad.xlsx is neither .csv, .tsv nor .parquet."),
         ("big.csv", "1,2,3\n" * 200_000, "big.csv is too large for this server."),
     ):

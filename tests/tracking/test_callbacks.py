@@ -135,7 +135,7 @@ def test_mlflow_has_a_store_of_its_own_that_is_found_again(graph: Graph, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         trackers = [make_tracker("mlflow"), Recorder(stop_after=2)]
         Run(tmp_path / "run", parse_config(SHORT), graph).train(callbacks=trackers)
-    assert trackers[0].look == f"look with: mlflow ui --backend-store-uri sqlite:///{here / 'mlflow.db'}"
+    assert trackers[0].look == f"view with: mlflow ui --backend-store-uri sqlite:///{here / 'mlflow.db'}"
     monkeypatch.chdir(elsewhere)
     Run(tmp_path / "run", parse_config(SHORT), graph, resume=True).train(callbacks=[make_tracker("mlflow")])
     assert list(elsewhere.iterdir()) == []

@@ -78,7 +78,7 @@ def edge_reasons(findings: Findings, stop: int) -> list[str]:
             compared = [f"{EDGE_EVIDENCE[name]} ({share})" for name, share in low.items()]
             compared[0] = compared[0].replace(")", " of edges have more)")
             said.append(f"Less in common than usual: {_listed(compared)}.")
-        said += [f"Training trusts {kept} of edges more."] if kept else []
+        said += [f"Training trusts it less than {kept} of edges."] if kept else []
         sentences.append(" ".join(said) or "Nothing stands out on its own, but all evidence together is weak.")
     return sentences
 

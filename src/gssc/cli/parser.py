@@ -30,7 +30,7 @@ class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHe
         super().add_usage(usage, actions, *args, **kwargs)
 
     def _expand_help(self, action: argparse.Action) -> str:
-        if type(action).__name__ == "ActionConfigFile" or "configuration file" in (action.help or ""):
+        if "configuration file" in (action.help or ""):
             return "YAML file with the settings of this section"
         return plain_help(super()._expand_help(action))
 

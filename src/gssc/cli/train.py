@@ -49,6 +49,7 @@ place of the recipe, --config, options. The run folder keeps all of them in conf
 """
 DEFAULTS_IN_ARGS = False
 FAST_MODEL = "ridge_student"  # what --fast is short for
+NAMED_SECTIONS = ("model", "sparsifier")  # --model gcn is short for --model.name gcn
 SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
@@ -96,6 +97,10 @@ def add_settings(parser: Any, arguments: Sequence[str]) -> None:
     model = named("model", arguments) or DEFAULT_MODEL
     for name, section in sections(config_class(model), model, named("sparsifier", arguments)).items():
         parser.add_argument(f"--{name}", type=section)
+        if name in NAMED_SECTIONS:
+            action = next(action for action in parser._actions if f"--{name}" in action.option_strings)
+            action.metavar = "NAME"
+            action.help = f"short for --{name}.name NAME, see gssc bench --list; or a YAML file with these settings"
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
@@ -270,6 +275,10 @@ def announce(run: Run, args: Any) -> None:
     if run.resumed:
         state = "is finished already" if run.finished else f"continues from epoch {run.training.epoch}"
         console.print(f"{run.folder} {state}")
+    elif args.get("resume"):
+        console.print(
+            Text.assemble(("note ", "yellow"), f"there was no run in {run.folder} to resume: a new one begins")
+        )
 
 
 def show_result(run: Run, metrics: dict[str, Any]) -> None:

@@ -114,7 +114,7 @@ def save_graph(graph: Graph, path: str | PathLike[str]) -> None:
     """Write a graph to a compressed .npz file, atomically."""
     path = Path(path)
     if path.suffix != ".npz":
-        raise GsscError(f"{path} must end in .npz: numpy adds that ending otherwise")
+        raise GsscError(f"cannot write {path}: the name of a graph file must end in .npz")
     arrays: dict[str, Any] = {
         "edge_index": graph.edges,
         "y": graph.labels,

@@ -173,6 +173,11 @@ class NodeColumns:
             _refuse_data_as_names(table)
         id_column = _id_column(table, id_column, label_column, split_column, needed=needs_id)
         labels = _label_columns(table, label_column, taken=id_column)
+        if id_column in labels:
+            raise GsscError(
+                f"{table.path}: column {id_column!r} cannot hold both the ids and the labels: name another one for "
+                "either (id_column, --id; label_column, --label)"
+            )
         split_column = table.named(split_column, ("split",), taken=[*filter(None, (id_column, *labels))])
         taken = {id_column, *labels, split_column, *map(table.existing, ignore_columns)}
         features: list[str] = []

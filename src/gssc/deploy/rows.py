@@ -22,6 +22,7 @@ from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, Lines, ending, recor
 ARRAY_ENDINGS = (".npz", ".npy")
 FORMATS = (*ARRAY_ENDINGS, *TEXT_ENDINGS, *PARQUET_ENDINGS)
 STREAM = "-"  # standard input, which holds a text table
+STANDARD_INPUT = Path("standard input")  # its name in errors
 # Errors that NumPy and zipfile raise for damaged files.
 _DAMAGED = (
     ValueError,
@@ -88,7 +89,7 @@ def row_blocks(
             return
         for number, block in enumerate(_blocks_of_table(path, wanted, width, id_name, decimal)):
             if number == 0:
-                _refuse_nothing(block, path)
+                _refuse_nothing(block, STANDARD_INPUT if str(path) == STREAM else path)
             yield block
 
 
@@ -96,10 +97,9 @@ def _blocks_of_table(
     path: Path, wanted: list[str] | None, width: int | None, id_name: str | None, decimal: str
 ) -> Iterator[TableRows]:
     if str(path) == STREAM:
-        name = Path("standard input")
-        lines = Lines(sys.stdin.buffer, name)
-        found = records(lines, ".csv", name, decimal)
-        return text_blocks(name, found, wanted, width, lambda: lines.ready, id_name=id_name)
+        lines = Lines(sys.stdin.buffer, STANDARD_INPUT)
+        found = records(lines, ".csv", STANDARD_INPUT, decimal)
+        return text_blocks(STANDARD_INPUT, found, wanted, width, lambda: lines.ready, id_name=id_name)
     if _kind(path) in PARQUET_ENDINGS:
         return parquet_blocks(path, path, wanted, width, id_name=id_name)
     return text_blocks(path, records_of(path, decimal), wanted, width, id_name=id_name)

@@ -154,8 +154,12 @@ def _first_text(chosen: list[str], names: list[str]) -> str:
     at = next(index for index, cell in enumerate(chosen) if not is_number(cell))
     name, cell = names[at], chosen[at]
     if not cell.strip():
-        return f"column {name!r} is empty"
-    hint = "; write decimals with a point, or read them with a comma (--decimal ,)" if has_decimal_comma(cell) else ""
+        return f"column {name!r} is empty; fill it in or drop the row"
+    hint = (
+        "; write decimals with a point, or read them with a comma (--decimal ,)"
+        if has_decimal_comma(cell)
+        else "; fix or drop the row"
+    )
     return f"column {name!r} is {cell[:60]!r} where a number belongs{hint}"
 
 
@@ -230,7 +234,7 @@ def _numbers(path: Path, batch: Any, names: list[str], start: int) -> np.ndarray
         column = batch.column(name)
         if column.null_count:
             row = start + column.is_null().to_pylist().index(True) + 1
-            raise GsscError(f"{path}: row {row}, column {name!r} is empty; fill it or drop the row")
+            raise GsscError(f"{path}: row {row}, column {name!r} is empty; fill it in or drop the row")
         try:
             column = column.cast(pa.float64(), safe=False)
         except pa.ArrowInvalid:

@@ -47,7 +47,7 @@ class MLflow(Callback):
         before = known.read_text(encoding="utf-8").split("\n") if run.resumed and known.exists() else []
         store = self._store(*before[1:2])
         self.client = self.mlflow.MlflowClient(store)
-        self.look = f"look with: {_command(store)}"
+        self.look = f"view with: {_command(store)}"
         if before:
             self.run_id = before[0]
             self.client.update_run(self.run_id, status="RUNNING")

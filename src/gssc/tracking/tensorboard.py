@@ -32,7 +32,7 @@ class TensorBoard(Callback):
         self.settings = flat_settings(run.config.to_dict())
         folder = self.folder or str(run.folder / "tensorboard")
         self.writer: Any = writer(folder, purge_step=step)
-        self.look = f"look with: tensorboard --logdir {shlex.quote(folder)}"
+        self.look = f"view with: tensorboard --logdir {shlex.quote(folder)}"
 
     def epoch(self, record: Epoch) -> None:
         """Write one point per number."""

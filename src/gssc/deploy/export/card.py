@@ -112,12 +112,25 @@ def calibration(run_model: RunModel) -> str:
         else "The temperature is 1: probabilities are those of training, not adjusted afterwards."
     ]
     if isinstance(measured, dict) and measured:
-        lines += ["", table(("", "value"), [(name.replace("_", " "), value) for name, value in measured.items()])]
+        lines += ["", table(("", "value"), [(_measured(name), value) for name, value in measured.items()])]
     elif measured:
         lines.append(one_line(measured))
     else:
         lines.append("Calibration error: not measured. Do not read the probabilities as frequencies.")
     return "\n".join(lines)
+
+
+def _measured(name: str) -> str:
+    """Return what a number on calibration is, in words.
+
+    >>> _measured("test_error_before"), _measured("rows")
+    ('expected calibration error on test nodes, before', 'rows')
+    """
+    where = " on test nodes" if name.startswith("test_") else ""
+    name = name.removeprefix("test_")
+    if name.startswith("error_"):
+        return f"expected calibration error{where}, {name.removeprefix('error_')}"
+    return name.replace("_", " ")
 
 
 def intended_use(run_model: RunModel) -> str:

@@ -11,7 +11,7 @@ from gssc.deploy.export import numpy_predictor
 from gssc.deploy.export.run_model import RunModel
 
 USE = """\
-Needs Python 3.10 and NumPy, nothing of gssc. `predict.py` reads `model.json` and `model.safetensors` beside it.
+Needs Python 3.10 or later and NumPy, but not gssc. `predict.py` reads `model.json` and `model.safetensors` beside it.
 
 ```python
 from predict import Predictor

@@ -229,11 +229,13 @@ def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[l
     rows = np.empty((len(lines), len(columns)), dtype=np.float32)
     for number, (line, cells) in enumerate(lines):
         if len(cells) != len(header):
-            raise ValueError(f"{path}:{line}: {len(cells)} columns where the first line has {len(header)}")
+            raise ValueError(
+                f"{path}:{line}: {len(cells)} columns where the first line has {len(header)}; fix or drop the row"
+            )
         try:
             rows[number] = [float(cells[column]) for column in columns]
         except ValueError as error:
-            raise ValueError(f"{path}:{line}: {error}") from None
+            raise ValueError(f"{path}:{line}: {error}; fix or drop the row") from None
     return None if ids is None else [cells[ids].strip() for _, cells in lines], rows
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from gssc.molecules.deployed import DeployedMolecules
 
 USE = """\
-Needs Python 3.10, NumPy and RDKit, nothing of gssc.
+Needs Python 3.10 or later, NumPy and RDKit, but not gssc.
 
 ```python
 from predict import Predictor
