@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -17,25 +19,30 @@ CUT = {
     "train": {"warmup_epochs": 4, "epochs": 4, "batch_size": 64},
     "sparsifier": {"pretrain_epochs": 4},
 }
-# Logits of node 0, keep probability of the first edge. Single precision differs from machine to machine, and training
-# adds to that: by up to 0.006 between two machines so far.
+# Logits of node 0, keep probability of the first edge.
 PRESETS = {
-    "default": ([-0.1610, -0.4869, 0.4417], 0.9558),
-    "paper": ([-0.6919, -0.1336, 1.0391], 0.9969),
-    "reference": ([-0.3346, -0.0778, 0.4866], 1.0),
+    "default": ([-0.0236, -0.0692, 0.2084], 0.5537),
+    "paper": ([-0.6717, -0.1823, 1.0817], 0.9950),
+    "reference": ([-0.1112, -0.1480, 0.2326], 1.0),
 }
 RIVALS = {
-    "gcn": [0.0094, 0.0099, -0.0183],
-    "gat": [-0.0007, -0.0667, 0.0489],
-    "graph_mlp": [0.2391, -0.2111, 0.3113],
-    "link_dist": [1.3679, -0.8233, 0.3096],
+    "gcn": [0.0028, -0.0045, -0.0202],
+    "gat": [0.0059, -0.0666, 0.0458],
+    "graph_mlp": [0.2541, -0.2024, 0.2918],
+    "link_dist": [0.7049, -0.0984, 0.9521],
 }
-
-
-# Other versions of torch draw other numbers for the dropout of Graph-MLP. A bias of LinkDist before batch norm has no
-# gradient but rounding errors, which Adam scales up and which differ, too.
-TORCH = "2.13.0"
+TORCH = "2.13.0"  # other versions draw other numbers for the dropout of these two
 DIFFER_BY_TORCH = ("graph_mlp", "link_dist")
+
+
+@pytest.fixture(autouse=True)
+def rounding_errors_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add 1e-3 instead of 1e-8 to Adam's denominator.
+
+    The gradient of a bias before batch norm is nothing but rounding errors. Adam divides it by its own size, so with
+    the usual 1e-8 these errors, which differ from processor to processor, become full steps.
+    """
+    monkeypatch.setattr(torch.optim, "Adam", functools.partial(torch.optim.Adam, eps=1e-3))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +55,7 @@ def test_presets(name: str, graph: Graph) -> None:
     consolidate = {"consolidate": {"epochs": 3 if name == "default" else 0}}
     result = fit(graph, parse_config({"model": {"name": "str_contrast"}}, preset_settings(name), CUT, consolidate))
     logits, trust = PRESETS[name]
-    np.testing.assert_allclose(result.scores[0], logits, atol=2e-2)
+    np.testing.assert_allclose(result.scores[0], logits, atol=1e-2)
     assert result.edge_trust()[1][0] == pytest.approx(trust, abs=2e-3)
 
 
