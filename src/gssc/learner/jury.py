@@ -17,6 +17,7 @@ from gssc.learner.correction import corrected, correction_for, fit_shares, gain,
 ENOUGH = 50  # validation labels; with fewer, opinions are cross-validated on training labels
 MANY = 200  # judging labels from which opinions are ranked by accuracy first; with fewer, by loss first
 FOLDS = 5
+MOST_JUDGING = 10_000  # validation labels that rank opinions and students
 TINY = 1e-7
 
 
@@ -73,6 +74,13 @@ class Jury:
         self.fit_correction = None if self.cross_validates else correction_for(len(val), classes)
         self.truth = labels[np.concatenate(self.judges)]
         self.weight = self.label_weight(np.concatenate(self.judges))
+
+    @classmethod
+    def of(cls, graph: Graph, class_weight: np.ndarray | None, node_weight: np.ndarray | None, seed: int) -> Jury:
+        """Return the jury of a graph, whose judging labels are at most 10,000 of the validation labels."""
+        val = some_of(graph.val, MOST_JUDGING, seed)
+        rng = np.random.default_rng([seed, 1])
+        return cls(known_labels(graph), graph.train, val, graph.num_classes, class_weight, node_weight, rng)
 
     def label_weight(self, nodes: np.ndarray) -> np.ndarray:
         """Return the weight of each node's label: class weight times node weight, [n]."""

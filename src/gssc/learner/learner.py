@@ -20,7 +20,7 @@ from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import Faculty
-from gssc.learner.jury import ENOUGH, TINY, Jury, balanced_weights, known_labels, some_of, with_weighty_labels
+from gssc.learner.jury import ENOUGH, TINY, Jury, balanced_weights, with_weighty_labels
 from gssc.learner.other_models import is_ahead, models_to_ask, trained_opinion
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import PARTNERS, Rounds
@@ -37,7 +37,6 @@ from gssc.trust.edges import edge_trust, everything_kept, weighed
 from gssc.trust.opinions import with_opinions
 
 PASSES_PER_STEP = 10  # passes of a student between two records, where a run can be interrupted
-MOST_JUDGING = 10_000  # validation labels that rank opinions and students
 
 
 class LearnerTraining(Training):
@@ -90,15 +89,7 @@ class LearnerTraining(Training):
         if class_weight is not None:
             self.seen = with_weighty_labels(self.seen, class_weight[self.seen.labels])
         seen, seed = self.seen, config.train.seed
-        self.jury = Jury(
-            known_labels(seen),
-            seen.train,
-            some_of(seen.val, MOST_JUDGING, seed),
-            seen.num_classes,
-            class_weight,
-            node_weight,
-            np.random.default_rng([seed, 1]),
-        )
+        self.jury = Jury.of(seen, class_weight, node_weight, seed)
         with computing(config.train.threads):
             compared = seen.with_(features=columns_on_one_scale(seen.features, config.train.normalize))
             known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
