@@ -74,7 +74,9 @@ def test_opinions_are_corrected_only_once_that_was_decided_to_gain():
     view[np.arange(len(truth)), (seen + 1) % 3] = 0.8
     jury = jury_of(truth, 3)
     assert jury.score(jury.calibrated((view,))) < 0.2
-    assert jury.decide_correction((view,)).startswith("yes")
+    decision = jury.decide_correction((view,))
+    assert decision.startswith("yes, of confused classes: gains ")
+    assert decision.endswith("; validation scores are too high, as it is fitted to them")
     assert jury.score(jury.calibrated((view,))) > 0.8
 
 

@@ -132,9 +132,13 @@ class Jury:
         logs = self.judged(self._on_one_scale(views))
         gained, error = gain(self.fit_correction, logs, self.truth, usual, np.random.default_rng(0), self.weight)
         self.corrects = gained > error
-        verb = "yes" if self.corrects else "no"
         what = "class shares" if self.fit_correction is fit_shares else "confused classes"
-        return f"{verb}, of {what}: gains {gained:.3f} ± {error:.3f} of log-likelihood on labels it was not fitted to"
+        reason = f"of {what}: gains {gained:.3f} ± {error:.3f} of log-likelihood on labels it was not fitted to"
+        return (
+            f"yes, {reason}; validation scores are too high, as it is fitted to them"
+            if self.corrects
+            else f"no, {reason}"
+        )
 
     def calibrated(self, views: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         """Return the opinion after temperature scaling or, if so decided, correction, fitted to the judging labels."""
