@@ -63,15 +63,13 @@ Teacher = Callable[[NodeSketches, np.ndarray], np.ndarray]  # sketches and rows 
 
 @dataclass
 class StreamedBatch(EdgeBatch):
-    """A batch with its node numbers and its position in the stream.
+    """A batch with the node numbers of its pairs.
 
     Attributes:
         ends: node numbers of both ends, [2, B].
-        next: position of the next batch.
     """
 
     ends: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
-    next: Position = field(default_factory=Position)
 
 
 @dataclass
@@ -253,7 +251,6 @@ class StreamedTraining(PairTraining):
         counted = np.zeros(5)  # pairs, pairs with two known labels, of these alike; predicted alike; steps
 
         def count(batch: StreamedBatch, out: PairLogits | RowLogits, smoothness: Tensor) -> None:
-            self.position = batch.next
             counted[:4] += (len(batch), *self._agreement(batch), self._predicted_agreement(out, len(batch)))
 
         sparsify = self.epoch >= self.settings.train.warmup_epochs
@@ -271,17 +268,20 @@ class StreamedTraining(PairTraining):
         )
 
     def epoch_batches(self, sparsify: bool) -> Iterator[StreamedBatch]:
-        """Yield the batches of one epoch, prepared ahead by a thread."""
+        """Yield the batches of one epoch, prepared ahead by a thread, and move :attr:`position` past them."""
         most = self.settings.train.max_batches
         drawn = islice(self.stream.endless(self.position), most) if most else self.stream.batches(self.position)
-        made = (self.made_batch(pairs, sparsify) for pairs in drawn)
-        return prefetched((batch for batch in made if batch is not None), self.ahead)
+        made = ((self.made_batch(pairs, sparsify), pairs.next) for pairs in drawn)
+        for batch, following in prefetched(made, self.ahead):
+            self.position = following  # also past a batch without enough pairs, which would be empty every time
+            if batch is not None:
+                yield batch
 
     def made_batch(self, drawn: PairBatch, sparsify: bool) -> StreamedBatch | None:
         """Return a batch with its feature rows, without pairs dropped by the evidence; None if fewer than two stay."""
         batch = self.batches.batch(drawn.pairs, drawn.index, drawn.rng)
         ends = drawn.pairs[:, batch.index]
-        found = StreamedBatch(**_fields(batch), ends=ends, next=drawn.next)
+        found = StreamedBatch(**_fields(batch), ends=ends)
         sparsify = sparsify and self.trust is not None
         if not sparsify and self.teacher is None:
             return found
@@ -416,5 +416,4 @@ def _some_pairs(batch: StreamedBatch, kept: np.ndarray) -> StreamedBatch:
         index=batch.index[kept],
         soft=None if batch.soft is None else batch.soft.index_select(0, rows),
         ends=batch.ends[:, kept],
-        next=batch.next,
     )
