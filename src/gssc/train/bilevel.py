@@ -1,7 +1,7 @@
 """Algorithm 1: alternate between the classifier theta on a sampled subgraph and the sparsifier psi on its homophily.
 
 ============  ======================================================================================================
-phase         an epoch
+phase         each epoch
 ============  ======================================================================================================
 warm-up       update theta on every edge
 alternate     sample a subgraph g' (Eq. 5, 6); update theta on g' (Eq. 13, 17), then psi by its homophily (Eq. 16, 18)
@@ -47,7 +47,7 @@ class BilevelTraining(PairTraining):
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings.
         plain: compute with ordinary torch operations, as on devices other than a CPU.
-        sparsifier: psi, if it is there already; otherwise it is built from the settings.
+        sparsifier: psi; by default it is built from the settings.
 
     Attributes:
         phase: ``pretrain``, ``warm-up``, ``alternate`` or ``consolidate``.
@@ -187,11 +187,11 @@ class BilevelTraining(PairTraining):
     # Psi: Eq. 16 and 18 -----------------------------------------------------------------------------------------
 
     def pair_agreement(self, logits: Tensor) -> Tensor:
-        """Return the agreement of the two pseudo-labels of each pair, [P]."""
+        """Return the agreement of the two pseudo-labels of each pair, I(s_i = s_j) of Eq. 16, [P]."""
         return self.task.agreement(self._seen(logits), *torch.from_numpy(self.pairs))
 
     def update_sparsifier(self, weights: Tensor, agreement: Tensor, pair_losses: Tensor) -> dict[str, float]:
-        """Take one step of psi and return its loss."""
+        """Take one step of psi on its objective and return the loss; nothing if psi has no parameters."""
         if not weights.requires_grad or self.sparsifier_optimizer is None:
             return {}
         objective = self.settings.sparsifier.objective
@@ -203,7 +203,7 @@ class BilevelTraining(PairTraining):
     # Consensus --------------------------------------------------------------------------------------------------
 
     def update_consensus(self, logits: Tensor) -> None:
-        """Add the predictions of this epoch to the running mean; the mean with the best validation score is kept."""
+        """Add the predictions of this epoch to the running mean, and keep the mean with the best validation score."""
         self.consensus.take_in(self.task.probabilities(self._seen(logits)))
         mean, val = self.consensus.mean(), self.seen.val
         self.consensus.keep_if_best(mean, self.task.score(mean.numpy()[val], self.seen.labels[val]))

@@ -24,8 +24,8 @@ from gssc.train.training import Epoch, Outcome, Step, Training
 class DistillTraining(Training):
     """Trains a student on the predictions of a teacher; both are supervised. The sparsifier acts on the teacher.
 
-    The teacher has the settings of its own paper for this dataset. Its whole graph is the training view: otherwise, in
-    the inductive setting, its predictions for seen nodes would use features of test nodes across edges.
+    The teacher has the settings of its own paper for this dataset. It gets only the training view: otherwise, in the
+    inductive setting, its predictions for seen nodes would depend on the features of test nodes.
 
     Args:
         graph: the problem. Teacher and student use only :meth:`~gssc.graph.Graph.training_view` of it.
