@@ -11,7 +11,7 @@ from gssc.trust.edges import FEWEST_FITTED, MOST_FITTED, as_inputs, held_out_log
 from gssc.trust.logistic import fit_logistic, log_odds
 from gssc.trust.pairs import PairEvidence, random_non_edges
 
-KEEP_RANGE = 1e-4, 1 - 1e-4
+KEEP_RANGE = 1e-4, 1 - 1e-4  # keep probabilities are clipped to it, so that their log odds are finite
 
 
 def doubt_edges(

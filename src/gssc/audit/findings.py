@@ -9,6 +9,8 @@ import numpy as np
 
 from gssc.graph import Graph
 
+DOUBTED = 0.5  # an edge or label with a higher score is called doubtful
+
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
