@@ -37,7 +37,7 @@ class DeployedMolecules:
         target_names: names of the targets.
         row_format: columns of an atom row.
         use_size: whether the readout gets the logarithm of the number of atoms as its last input.
-        use_sum: whether it gets the sum over atoms after the mean.
+        use_sum: whether the readout gets the sum over atoms after the mean.
         mean, scale: mean and standard deviation of measured targets; None for binary ones.
     """
 
@@ -111,7 +111,7 @@ class DeployedMolecules:
         """Write model.safetensors and model.json."""
         folder = Path(folder)
         with atomic_write(folder / "model.safetensors") as temporary:
-            temporary.write_bytes(save(self.arrays()))  # save_file would make it unreadable for other users
+            temporary.write_bytes(save(self.arrays()))  # save_file makes files that other users cannot read
         write_json(folder / "model.json", {**self.description(), "sha256": sha256(folder / "model.safetensors")})
 
     @classmethod
