@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Epochs = Mapping[str, np.ndarray]
 
 LOSSES = ("smoothness_loss", "classification_loss", "center_loss", "sparsifier_loss")
+STREAMED_PHASES = {"pairs", "rows"}  # of a run that streams its graph, whose ``edges_kept`` counts pairs, not edges
 TITLE_PAD = 18  # points; leaves room for the names of the phases
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 # Stages of the default learner by phase; other phases are teachers, or students of a round.
@@ -93,15 +94,20 @@ def edge_curves(epochs: Epochs, total: int | None = None, axes: Sequence[Axes] |
 
     Args:
         epochs: one array per quantity, see :func:`read_epochs`.
-        total: total number of edges; if given, the share of edges kept is drawn instead of the number.
+        total: total number of edges; if given, the share of edges kept is drawn instead of the number, except for a
+            run that streams its graph: the pairs of its epochs are not a share of the edges.
         axes: two axes to draw on, edges first; a new figure if left out.
     """
     above, below = new_axes(2, height=5.0) if axes is None else axes
     at, count = epochs["epoch"], epochs["edges_kept"]
-    above.plot(at, count / total if total else count)
-    above.set_ylabel("share of edges kept" if total else "edges kept")
-    if total:
+    counts_pairs = "phase" in epochs and set(epochs["phase"].tolist()) <= STREAMED_PHASES
+    if total and not counts_pairs:
+        above.plot(at, count / total)
+        above.set_ylabel("share of edges kept")
         above.set_ylim(0, 1.05)
+    else:
+        above.plot(at, count)
+        above.set_ylabel("pairs trained on" if counts_pairs else "edges kept")
     above.set_title("Edges kept and their homophily", pad=TITLE_PAD)
     names = {"homophily": "true labels (analysis only)", "pseudo_homophily": "predicted labels"}
     for name, label in names.items():
