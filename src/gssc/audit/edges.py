@@ -56,7 +56,7 @@ def doubt_edges(
 
 
 def keep_shift(keep_probability: np.ndarray, looks_like_edge: np.ndarray) -> np.ndarray:
-    """Return what the sparsifier adds to the log odds of each edge, [E]; 0 where it never saw the edge."""
+    """Return the sparsifier's contribution to the log odds of each edge, [E]; 0 for edges it was not trained on."""
     shift = np.zeros(len(keep_probability))
     known = np.flatnonzero(~np.isnan(keep_probability))
     trust = logit(np.clip(keep_probability[known].astype(np.float64), *KEEP_RANGE))

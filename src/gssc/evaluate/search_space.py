@@ -118,7 +118,7 @@ def with_settings(base: RunConfig, chosen: Settings) -> RunConfig:
 
 
 def default_space(base: RunConfig) -> Sequence[str]:
-    """Return what is searched by default: teachers of GSSC's learner, or what the paper's authors searched."""
+    """Return the dimensions searched by default: teachers of GSSC's learner, or those of the paper's authors."""
     usual = {
         "model.hidden": "256,512,1024",
         "teachers.best": "3,5,8",

@@ -28,7 +28,7 @@ COLUMNS = {
     "feature_noise": "TEXT NOT NULL",
     "seed": "INTEGER NOT NULL",
     "max_epochs": "INTEGER NOT NULL",
-    "metric": "TEXT",  # what the two scores are: accuracy, roc_auc
+    "metric": "TEXT",  # metric of the two scores: accuracy, roc_auc
     "val_score": "REAL",
     "test_score": "REAL",
     "seconds": "REAL",
@@ -56,7 +56,7 @@ WAIT_SECONDS = 60
 
 @dataclass
 class Store:
-    """Runs on disk. Any number of processes may write at once; each write is whole and durable when it returns.
+    """Runs on disk. Any number of processes may write at the same time; each write is atomic and durable.
 
     Args:
         path: path of the SQLite file; created if it does not exist.
@@ -181,7 +181,7 @@ def _columns(connection: sqlite3.Connection) -> set[str]:
 
 
 def _damage(row: dict[str, Any]) -> str | None:
-    """Return what is wrong with a row, if anything: SQLite accepts any value in any column."""
+    """Return the first thing wrong with a row, or None. SQLite itself accepts any value in any column."""
     types: dict[str, Any] = {"TEXT": str, "INTEGER": int, "REAL": (int, float)}
     for name, declared in COLUMNS.items():
         value: Any = row[name]

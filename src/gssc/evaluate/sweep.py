@@ -19,7 +19,7 @@ from gssc.evaluate.store import Store
 from gssc.settings import Settings
 
 KILO = 1024  # bytes per kilobyte, kilobytes per megabyte
-SECONDS_BETWEEN_LOOKS = 1.0  # at runs that another sweep has claimed
+SECONDS_BETWEEN_LOOKS = 1.0  # between checks of runs that another sweep has claimed
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Sweep:
         return [job.key for job in self.jobs]
 
     def run(self, listener: Listener | None = None) -> None:
-        """Run what is missing. Each result is on disk before the next one is waited for.
+        """Run the missing cells. Each result is on disk before the sweep waits for the next one.
 
         Runs that another sweep has claimed come last: this one waits for them, and runs them if their sweep dies.
         """
@@ -143,7 +143,7 @@ class Silence:
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """Run one job in a worker and return what was measured."""
+    """Run one job in a worker and return the measured columns of its row."""
     import torch
 
     torch.set_num_threads(1)

@@ -34,8 +34,8 @@ FIRST_SEED = 100  # first seed of the search; results are reported on other seed
 STUDY, RECIPE = "study.sqlite", "recipe.yaml"
 STUDY_NAME = "gssc"
 BEAT_SECONDS, SILENCE_SECONDS = 10, 60
-SECONDS_BETWEEN_LOOKS = 1.0  # at trials of other processes
-STARTUP_TRIALS = 5  # trials that are never pruned, since there is nothing to compare them with
+SECONDS_BETWEEN_LOOKS = 1.0  # between checks of the trials of other processes
+STARTUP_TRIALS = 5  # number of first trials that are not pruned, since there is nothing to compare them with
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Tuning:
     Args:
         folder: where the study and the recipe are kept.
         settings: settings that the search starts from, including ``data``.
-        space: what is searched.
+        space: the settings to search.
         seeds: trainings per trial; the trial's value is their mean.
         data_root: where data files are.
         token: names the process that starts the trials.

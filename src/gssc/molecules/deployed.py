@@ -84,7 +84,7 @@ class DeployedMolecules:
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the weights by name: ``MEMBER.atoms.LAYER.weight`` and the like; ``mean`` and ``scale`` if any."""
+        """Return the weights by name, such as ``0.atoms.1.weight`` (member, part, layer); ``mean`` and ``scale``."""
         found = {}
         for number, member in enumerate(self.members):
             for part, layers in zip(PARTS, member, strict=True):

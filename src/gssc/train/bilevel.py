@@ -94,14 +94,15 @@ class BilevelTraining(PairTraining):
             yield Step("warm-up", logits, self.edges_of(pairs), theta)
 
     def alternate(self) -> Iterator[Step]:
-        """Update theta on a sampled subgraph, then psi by the homophily of that subgraph."""
+        """Run the loop of Algorithm 1: update theta on a sampled subgraph, then psi by the homophily of it."""
         last = self.settings.train.warmup_epochs + self.settings.train.epochs
         while self.epoch < last and not self.best.patience_is_over():
-            pairs, weights = self.sample_subgraph()  # Eq. 5 and 6
+            pairs, weights = self.sample_subgraph()  # line 3: Eq. 5 and 6
             self.sample_labels()
-            theta, pair_losses = self.update_classifier(pairs)  # Eq. 13 and 17
+            theta, pair_losses = self.update_classifier(pairs)  # lines 4 and 5: Eq. 13 and 17
             logits = self.predict_all()
-            psi = self.update_sparsifier(weights, self.pair_agreement(logits), pair_losses)  # Eq. 16 and 18
+            agreement = self.pair_agreement(logits)
+            psi = self.update_sparsifier(weights, agreement, pair_losses)  # lines 6 and 7: Eq. 16 and 18
             self.update_consensus(logits)
             yield Step("alternate", logits, self.edges_of(pairs), {**theta, **psi})
 
@@ -162,10 +163,10 @@ class BilevelTraining(PairTraining):
         pairs = self.pairs[:, kept]
         pair_losses = torch.zeros(self.pairs.shape[1], device=self.device)
 
-        def remember(batch: EdgeBatch, out: PairLogits | RowLogits, smoothness: Tensor) -> None:
+        def store(batch: EdgeBatch, out: PairLogits | RowLogits, smoothness: Tensor) -> None:
             pair_losses[kept[batch.index]] = smoothness
 
-        means = self.descend_on(self.batches.epoch(pairs, self.rng), self._weight_of_classes(pairs), remember)
+        means = self.descend_on(self.batches.epoch(pairs, self.rng), self._weight_of_classes(pairs), store)
         losses_of_all = self.processes.summed(pair_losses, len(kept))
         return {**means, "center_loss": self.update_centers()}, losses_of_all
 

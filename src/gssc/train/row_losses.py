@@ -70,7 +70,7 @@ def row_losses(
 
 
 class _RowLosses(torch.autograd.Function):
-    """Computes the gradient in the forward pass, where every array it needs is at hand."""
+    """Computes the gradient in the forward pass, which has every array it needs."""
 
     @staticmethod
     def forward(
