@@ -45,10 +45,20 @@ class DistillTraining(Training):
         """Yield the teacher's epochs, then the student's, numbered consecutively."""
         if not self.student.epoch:
             for record in self.teacher.epochs():
+                self._count_epochs()
                 yield replace(record, phase="teacher", best=False)
         self._teach()
         for record in self.student.epochs():
+            self._count_epochs()
             yield self._numbered(record)
+
+    def _count_epochs(self) -> None:
+        self.epoch = self.teacher.epoch + self.student.epoch
+
+    def epochs_ahead(self) -> dict[str, int]:
+        """Return the number of epochs still to come by phase, for progress bars."""
+        teacher, student = (part.config.train.epochs - part.epoch for part in (self.teacher, self.student))
+        return {"teacher": 0 if self.student.epoch else teacher, "student": student}
 
     def _teach(self) -> None:
         assert isinstance(self.student.model, GLNN)
@@ -66,6 +76,7 @@ class DistillTraining(Training):
         """Restore a state of :meth:`state_dict`."""
         for name, part in self.components().items():
             part.load_state_dict(state[name])
+        self._count_epochs()
         if self.student.epoch:  # then the teacher is finished
             self.teacher.restore_best(self.teacher.best.weights)
 
