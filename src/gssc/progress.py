@@ -12,6 +12,7 @@ from gssc.learner.learner import LearnerTraining
 from gssc.learner.progress import kind_of, records_ahead
 from gssc.names import counted
 from gssc.progress_bar import clock
+from gssc.train.distill import DistillTraining
 from gssc.train.stream import StreamedTraining
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def epochs_ahead(training: Training) -> dict[str, int]:
     config = training.config
     if isinstance(training, LearnerTraining):
         return records_ahead(training)
-    if isinstance(training, StreamedTraining):
+    if isinstance(training, StreamedTraining | DistillTraining):
         return training.epochs_ahead()
     if isinstance(config, ContrastConfig):
         phase, done = getattr(training, "phase", ""), training.epoch

@@ -38,6 +38,14 @@ def built(name: str, **settings: object) -> NodeModel:
     return model.eval()
 
 
+@pytest.mark.parametrize("name", ["sgc", "appnp", "dagnn", "sign", "glognn"])
+def test_without_hops_the_edges_are_not_used(name: str) -> None:
+    model, rows = built(name, hops=0), features()
+    torch.testing.assert_close(
+        model(rows, both_directions(UNDIRECTED)), model(rows, both_directions(UNDIRECTED[:, :1]))
+    )
+
+
 @pytest.mark.parametrize("name", NAMES)
 class TestEveryModel:
     def test_gives_one_row_of_logits_per_node(self, name: str) -> None:

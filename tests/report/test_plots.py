@@ -45,6 +45,14 @@ def test_edges_are_shares_of_what_there_is() -> None:
     np.testing.assert_array_equal(below.lines[0].get_ydata(), [0.6, 0.7, np.nan])
 
 
+def test_pairs_of_a_streamed_run_are_no_share_of_the_edges() -> None:
+    records = [{"epoch": at, "phase": phase, "edges_kept": 24} for at, phase in enumerate(("pairs", "pairs", "rows"))]
+    above, _ = report.edge_curves(report.epoch_columns(records), 10, Figure().subplots(2, 1))
+    assert above.lines[0].get_ydata().tolist() == [24, 24, 24]
+    assert above.get_ylabel() == "pairs trained on"
+    assert above.get_ylim()[1] > 24
+
+
 def test_confusion_counts_by_hand() -> None:
     labels, predicted = np.array([0, 0, 0, 1, 2, -1]), np.array([0, 0, 1, 1, 0, 2])
     assert confusion_counts(labels, predicted, 3).tolist() == [[2, 1, 0], [0, 1, 0], [1, 0, 0]]

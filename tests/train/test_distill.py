@@ -11,7 +11,7 @@ import pytest
 from gssc.config import parse_config
 from gssc.graph import Graph
 from gssc.recipes import config_for
-from gssc.result import Result, fit
+from gssc.result import Result, fit, make_training
 from gssc.train.supervised import SupervisedTraining
 from gssc.train.training import Epoch, Outcome, Training
 
@@ -86,6 +86,23 @@ def test_with_a_real_teacher(setting: str) -> None:
     assert phases == ["teacher"] * phases.count("teacher") + ["student"] * phases.count("student")
     assert [record.epoch for record in result.history] == list(range(len(phases)))
     assert result.history[result.best.epoch].val_score == result.best.val_score
+
+
+def test_epochs_of_teacher_and_student_are_counted_together() -> None:
+    """Progress bars, trackers and messages of a resumed run depend on the count."""
+    config = parse_config(QUICK).shortened(3)
+    training = make_training(ring(), config)
+    ahead, states = [], []
+    for number, _ in enumerate(training.epochs(), start=1):
+        assert training.epoch == number
+        ahead.append(tuple(training.epochs_ahead().values()))
+        states.append(training.state_dict())
+    assert ahead == [(2, 3), (1, 3), (0, 3), (0, 2), (0, 1), (0, 0)]
+    for number, state in enumerate(states, start=1):
+        resumed = make_training(ring(), config)
+        resumed.load_state_dict(state)
+        assert resumed.epoch == number
+        assert len(list(resumed.epochs())) == 6 - number
 
 
 def test_the_student_is_deployed_alone() -> None:

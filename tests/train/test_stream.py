@@ -137,6 +137,17 @@ def test_the_budget_of_pairs_does_not_grow_with_the_graph(on_disk: Graph) -> Non
     assert training.position_numbers == [0, 0, 6]
 
 
+@pytest.mark.parametrize(("max_batches", "end"), [(0, [2, 0, 0]), (1, [0, 0, 2])])
+def test_the_position_moves_past_batches_whose_pairs_are_all_dropped(max_batches: int, end: list[int]) -> None:
+    """A batch is drawn the same way every time, so an epoch that started at a dropped one would not get past it."""
+    training = StreamedTraining(GRAPH, pair_settings("evidence", epochs=2, max_batches=max_batches))
+    training.prepare()
+    assert training.trust is not None
+    training.trust.keep = lambda sketches, rows, ends: np.zeros(ends.shape[1], np.float32)  # type: ignore[method-assign]
+    finished(training)
+    assert training.position_numbers == end
+
+
 # Runs ----------------------------------------------------------------------------------------------------------------
 
 

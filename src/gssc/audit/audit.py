@@ -35,9 +35,9 @@ def audit_run(
     data_root: str | None = None,
     on_stage: Callable[[str, float | None], None] | None = None,
 ) -> Findings:
-    """Rank the edges and training labels of a graph by doubt, judged by a trained model.
+    """Return the edges and training labels of a graph ranked by doubt, using a model trained on it.
 
-    Labels of test nodes are never read; those of validation nodes are evidence on training labels, not ranked.
+    Labels of test nodes are never read. Those of validation nodes are evidence on training labels; they are not ranked.
 
     Args:
         run: folder of a finished run, or one written by :meth:`gssc.GSSCClassifier.save`.
@@ -55,8 +55,8 @@ def audit_run(
 def expected_shares(graph: Graph) -> dict[str, float]:
     """Return the share of the expected time that has passed when each of :data:`STAGES` begins.
 
-    Times were measured on five graphs of up to 150,000 nodes, in microseconds on one core; they hold within a factor of
-    about three, and their ratio matters, not the speed of the machine.
+    The times below were measured on five graphs of up to 150,000 nodes, on one core. They are accurate to a factor of
+    about three; only their ratios are used, so the speed of the machine does not matter.
     """
     nodes, columns = graph.num_nodes, min(graph.num_features, label_width(graph.num_nodes))
     microseconds = {
@@ -74,7 +74,7 @@ def expected_shares(graph: Graph) -> dict[str, float]:
 def audit_subject(
     subject: Subject, seed: int = 0, on_stage: Callable[[str, float | None], None] = lambda name, share: None
 ) -> Findings:
-    """Audit a graph with its model, both of which :func:`read_subject` has read."""
+    """Return the findings of an audit of a graph with its model, as read by :func:`read_subject`."""
     graph, model, notes = subject.graph, subject.model, list(subject.notes)
     shares = expected_shares(graph)
 
@@ -101,7 +101,6 @@ def audit_subject(
         notes.append("multi-label targets: scored by model and neighbourhood alone, which saw them in training")
     else:
         wide = feature_sketch(compared, label_width(graph.num_nodes), seed)
-        witnesses = graph.val[graph.labels[graph.val] >= 0]
         given = subject.model_labels()
         labels = doubt_labels(
             graph.train,
@@ -109,7 +108,7 @@ def audit_subject(
             evidence.adjacency,
             wide,
             probabilities,
-            (witnesses, given[witnesses]),
+            (graph.val, given[graph.val]),
         )
 
     stage(STAGES[4])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from gssc.audit.findings import DuplicateGroup, Findings, Ranking
 
-FEATURES_SHOWN = 4
 Value = str | float | int
 
 
@@ -25,14 +23,8 @@ class Column(NamedTuple):
         return not any(isinstance(value, str) for value in self.values)
 
 
-def edge_columns(findings: Findings, start: int, stop: int, features: bool = False) -> list[Column]:
-    """Return edges from rank `start` to `stop`: ends, score, predicted classes, evidence.
-
-    Args:
-        findings: result of the audit.
-        start, stop: ranks, from 0.
-        features: also the strongest features of both ends, by name, if they have names.
-    """
+def edge_columns(findings: Findings, start: int, stop: int) -> list[Column]:
+    """Return edges from rank `start` to `stop`, counted from 0: ends, score, predicted classes, evidence."""
     ranking = findings.edges
     nodes = ranking.nodes[start:stop]
     columns = [Column("rank", list(range(start + 1, start + len(nodes) + 1)))]
@@ -42,15 +34,11 @@ def edge_columns(findings: Findings, start: int, stop: int, features: bool = Fal
     if findings.predicted is not None:
         for place, name in enumerate(("predicted", "other_predicted")):
             columns.append(_classes(name, findings, findings.predicted[nodes[:, place]]))
-    columns += _evidence(ranking, start, stop)
-    if features and findings.graph.feature_names:
-        for place, name in enumerate(("features_of_node", "features_of_other")):
-            columns.append(Column(name, [strongest_features(findings, node) for node in nodes[:, place].tolist()]))
-    return columns
+    return columns + _evidence(ranking, start, stop)
 
 
-def label_columns(findings: Findings, start: int, stop: int, features: bool = False) -> list[Column]:
-    """Return labels from rank `start` to `stop`: node, score, the label, the suggested class, evidence."""
+def label_columns(findings: Findings, start: int, stop: int) -> list[Column]:
+    """Return labels from rank `start` to `stop`, counted from 0: node, score, label, suggested class, evidence."""
     ranking = findings.labels
     nodes = ranking.nodes[start:stop, 0].tolist()
     columns = [
@@ -61,14 +49,17 @@ def label_columns(findings: Findings, start: int, stop: int, features: bool = Fa
     for name in ("label", "suggested"):
         if name in ranking.evidence:
             columns.append(_classes(name, findings, ranking.evidence[name][start:stop]))
-    columns += _evidence(ranking, start, stop)
-    if features and findings.graph.feature_names:
-        columns.append(Column("features_of_node", [strongest_features(findings, node) for node in nodes]))
-    return columns
+    return columns + _evidence(ranking, start, stop)
 
 
 def group_columns(findings: Findings, groups: list[DuplicateGroup], most: int) -> list[Column]:
-    """Return groups of duplicates: size, why they matter, and at most ``most`` of their nodes."""
+    """Return groups of duplicates: size, kind, whether labels conflict or the split is crossed, and some nodes.
+
+    Args:
+        findings: result of the audit.
+        groups: some of its groups.
+        most: maximum number of nodes listed per group.
+    """
     return [
         Column("size", [len(group.nodes) for group in groups]),
         Column("rows", ["equal" if group.identical else "nearly equal" for group in groups]),
@@ -79,26 +70,13 @@ def group_columns(findings: Findings, groups: list[DuplicateGroup], most: int) -
 
 
 def node_list(findings: Findings, nodes: np.ndarray, most: int) -> str:
-    """Return the names of nodes, and how many more there are."""
+    """Return the names of the first ``most`` nodes, and the number of the others, as text."""
     shown = ", ".join(findings.node_name(node) for node in nodes[:most].tolist())
     return shown + (f" and {len(nodes) - most:,} more" if len(nodes) > most else "")
 
 
-def strongest_features(findings: Findings, node: int) -> str:
-    """Return the names of the features of a node with the largest absolute values."""
-    names = findings.graph.feature_names
-    row: Any = findings.graph.features[[node]]
-    assert names is not None
-    if sp.issparse(row):
-        places, values = row.indices, row.data
-    else:
-        places = np.flatnonzero(row[0])
-        values = row[0][places]
-    chosen = np.argsort(-np.abs(values), kind="stable")[:FEATURES_SHOWN]
-    return ", ".join(f"{names[places[at]]} {values[at]:g}" for at in chosen)
-
-
 def _evidence(ranking: Ranking, start: int, stop: int) -> list[Column]:
+    """Return the evidence that is a number; label and suggested class are not."""
     return [
         _numbers(name, values[start:stop])
         for name, values in ranking.evidence.items()

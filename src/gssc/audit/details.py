@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from gssc.audit.findings import Findings
 
 NEIGHBOURS_SHOWN = 8  # of each end
-FEATURES_SHOWN = 4  # most unusual ones of each end, and as many that both ends have
+FEATURES_SHOWN = 4  # the most unusual ones of each end, and as many that are unusual in both
 ROWS_AT_A_TIME = 8192
 
 
 class Details:
-    """Details of nodes and pairs of nodes, as JSON can hold them.
+    """Details of nodes and pairs of nodes, as plain values for JSON.
 
     Labels are given for training and validation nodes only: an audit never reads those of test nodes.
 
@@ -39,7 +39,7 @@ class Details:
         return np.sort(self.others[self.start[node] : self.start[node + 1]])
 
     def node(self, node: int) -> dict[str, Any]:
-        """Describe a node: name, label if it is a training or validation node, predicted class, number of edges."""
+        """Return name and number of edges of a node, its predicted class, and its label if training or validation."""
         findings, graph = self.findings, self.findings.graph
         about: dict[str, Any] = {"name": findings.node_name(node), "edges": len(self.neighbours(node))}
         if self.part[node]:
@@ -53,7 +53,7 @@ class Details:
         return about
 
     def pair(self, first: int, second: int) -> dict[str, Any]:
-        """Describe two nodes: features side by side, the neighbours they share and those they do not."""
+        """Return the details of two nodes: features side by side, common neighbours, and the others of each."""
         left, right = (np.setdiff1d(self.neighbours(node), [first, second]) for node in (first, second))
         common = np.intersect1d(left, right)
         return {
@@ -64,7 +64,7 @@ class Details:
         }
 
     def single(self, node: int) -> dict[str, Any]:
-        """Describe one node with its features and neighbours."""
+        """Return the details of one node: features and neighbours."""
         return {
             "nodes": [self.node(node)],
             "features": self.features([node]),
@@ -74,8 +74,8 @@ class Details:
     def features(self, nodes: list[int]) -> list[list[Any]]:
         """Return the features that stand out: name, then value and z-score of each node.
 
-        A feature stands out where it is far from its mean over all nodes in units of its standard deviation, in one of
-        the nodes or in the same direction in both.
+        A feature stands out if it is far from its mean over all nodes, in units of its standard deviation, in one of
+        the nodes, or above its mean in both.
         """
         rows: Any = self.findings.graph.features[nodes]
         values = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
@@ -95,7 +95,7 @@ class Details:
         ]
 
     def _some(self, nodes: np.ndarray) -> dict[str, Any]:
-        """Name at most eight nodes with their predicted class, and count the rest."""
+        """Return the names and predicted classes of at most eight nodes, and the number of all."""
         predicted = self.findings.predicted
         shown = [
             [self.findings.node_name(node), -1 if predicted is None else int(predicted[node])]

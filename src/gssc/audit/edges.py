@@ -11,7 +11,7 @@ from gssc.trust.edges import FEWEST_FITTED, MOST_FITTED, as_inputs, held_out_log
 from gssc.trust.logistic import fit_logistic, log_odds
 from gssc.trust.pairs import PairEvidence, random_non_edges
 
-KEEP_RANGE = 1e-4, 1 - 1e-4
+KEEP_RANGE = 1e-4, 1 - 1e-4  # keep probabilities are clipped to it, so that their log odds are finite
 
 
 def doubt_edges(
@@ -56,7 +56,7 @@ def doubt_edges(
 
 
 def keep_shift(keep_probability: np.ndarray, looks_like_edge: np.ndarray) -> np.ndarray:
-    """Return what the sparsifier adds to the log odds of each edge, [E]; 0 where it never saw the edge."""
+    """Return the sparsifier's contribution to the log odds of each edge, [E]; 0 for edges it was not trained on."""
     shift = np.zeros(len(keep_probability))
     known = np.flatnonzero(~np.isnan(keep_probability))
     trust = logit(np.clip(keep_probability[known].astype(np.float64), *KEEP_RANGE))

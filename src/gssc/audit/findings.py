@@ -9,6 +9,8 @@ import numpy as np
 
 from gssc.graph import Graph
 
+DOUBTED = 0.5  # an edge or label with a higher score is called doubtful
+
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
@@ -17,7 +19,7 @@ class Ranking:
     Args:
         nodes: the two ends of each edge [n, 2], or the node of each label [n, 1].
         score: doubt, higher is more doubtful, [n].
-        evidence: what the score was computed from, and what is only shown, each [n]; NaN where unknown.
+        evidence: values by name, each [n], NaN where unknown; some are only shown and do not enter the score.
     """
 
     nodes: np.ndarray
@@ -80,6 +82,6 @@ class Findings:
     confidence: np.ndarray | None = None
 
     def node_name(self, node: int) -> str:
-        """Return the user's name of a node: its id, or its number where there are no ids."""
+        """Return the id of a node, or its number if the graph has no ids."""
         ids = self.graph.node_ids
         return str(node if ids is None else ids[node])

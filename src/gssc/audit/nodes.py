@@ -14,9 +14,9 @@ from gssc.graph import Features, Graph
 from gssc.trust.sketch import ROWS_AT_A_TIME, unit_rows
 
 SAME = 0.999  # cosine above which two rows are nearly the same
-TABLES = 8
-BITS = 24
-NEIGHBOURS = 8
+TABLES = 8  # repetitions of the search, each with other planes
+BITS = 24  # planes
+NEIGHBOURS = 8  # rows of the same bucket that a row is compared with
 
 
 def duplicate_groups(
@@ -24,17 +24,17 @@ def duplicate_groups(
 ) -> list[DuplicateGroup]:
     """Return groups of nodes with equal or nearly equal feature rows (cosine above 0.999), the largest first.
 
-    Equal rows are found by a digest of their bytes, all of them. Nearly equal rows are searched among rows that lie on
-    the same side of 24 random planes, eight times over, each compared with the next eight of its group; the cosine is
-    then computed from the rows themselves. Two rows with cosine 0.999 are in the same group at least once in eight with
-    a probability of about 0.999, so a few pairs just above the limit may be missed. Time and memory are
-    proportional to the number of nodes.
+    Equal rows are found by a digest of their bytes; none is missed. Nearly equal rows are searched by random
+    projections: rows on the same side of 24 random planes are in the same bucket, each row is compared with the next
+    eight of its bucket, and this is repeated eight times with other planes. Two rows with cosine 0.999 share a bucket
+    at least once with a probability of about 0.999, so a few pairs just above the limit may be missed. Time and memory
+    are proportional to the number of nodes.
 
     Args:
         graph: features, split and training labels.
-        sketch: short rows of what is compared, see :func:`gssc.trust.sketch.feature_sketch`.
+        sketch: short rows that approximate the compared ones, see :func:`gssc.trust.sketch.feature_sketch`.
         seed: seed of the planes.
-        compared: the rows that nearly equal ones are looked for in, if not the features themselves, see
+        compared: rows in which to search for nearly equal ones, by default the features; see
             :func:`gssc.features.columns_on_one_scale`.
     """
     same = _equal_rows(graph.features)
@@ -83,7 +83,7 @@ def _equal_rows(features: Any) -> np.ndarray:
 
 
 def _near_pairs(features: Any, nodes: np.ndarray, sketch: np.ndarray, seed: int) -> np.ndarray:
-    """Return the pairs of these nodes with a cosine above the limit, [2, P]."""
+    """Return the pairs of these nodes that the search finds with a cosine above the limit, [2, P]."""
     rng = np.random.default_rng(seed)
     found = [np.empty((2, 0), dtype=np.int64)]
     for _ in range(TABLES):
@@ -100,6 +100,7 @@ def _near_pairs(features: Any, nodes: np.ndarray, sketch: np.ndarray, seed: int)
 
 
 def _similar(features: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return those of the pairs (first, second) with a cosine above the limit, [2, P]."""
     kept = [np.empty((2, 0), dtype=np.int64)]
     for start in range(0, len(first), ROWS_AT_A_TIME):
         left, right = first[start : start + ROWS_AT_A_TIME], second[start : start + ROWS_AT_A_TIME]
@@ -111,6 +112,7 @@ def _similar(features: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray
 
 
 def _described(graph: Graph, group: np.ndarray, same: np.ndarray) -> list[DuplicateGroup]:
+    """Return the groups of more than one node, from the group of each node and the number of its row."""
     sizes = np.bincount(group)
     members = np.flatnonzero(sizes[group] > 1)
     members = members[np.argsort(group[members], kind="stable")]

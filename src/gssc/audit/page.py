@@ -1,4 +1,4 @@
-"""The audit as one HTML file that needs nothing else: no script, style or picture from anywhere."""
+"""The audit as one self-contained HTML file: it loads no script, style or picture from elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from gssc.audit.columns import group_columns, node_list
 from gssc.audit.details import Details
-from gssc.audit.findings import Findings
+from gssc.audit.findings import DOUBTED, Findings
 from gssc.audit.reasons import (
     EDGE_EVIDENCE,
     LABEL_EVIDENCE,
@@ -27,9 +27,8 @@ from gssc.audit.reasons import (
 from gssc.files import atomic_write
 from gssc.names import counted
 
-BINS = 20
-DOUBTED = 0.5  # a score above this is called doubtful
-NODES_OF_A_GROUP = 20
+BINS = 20  # of the histogram of scores
+NODES_OF_A_GROUP = 20  # maximum number of nodes listed per group of duplicates
 
 EDGE_TEXT = """\
 An edge is doubtful if its two ends have less in common than connected nodes of this graph usually have: different
@@ -66,12 +65,12 @@ Cell = str | int | Bar
 
 
 def write_page(path: str | Path, findings: Findings, top: int = 200) -> None:
-    """Write the page, whole or not at all.
+    """Write the page atomically.
 
     Args:
         path: path of the HTML file.
         findings: result of the audit.
-        top: rows of each table at most.
+        top: maximum number of rows per table.
     """
     with atomic_write(path) as temporary:
         temporary.write_text(page(findings, top), encoding="utf-8")
@@ -110,7 +109,7 @@ def _number(section: str, count: int, text: str) -> str:
 
 
 def page_data(findings: Findings, top: int) -> dict[str, Any]:
-    """Return what the page shows once a row is chosen: details and a reason for every edge and label in it."""
+    """Return the data of the rows' detail views: details and a reason for every edge and label on the page."""
     details = Details(findings)
     edge_nodes, label_nodes = findings.edges.nodes[:top].tolist(), findings.labels.nodes[:top].tolist()
     return {
@@ -128,7 +127,7 @@ def page_data(findings: Findings, top: int) -> dict[str, Any]:
 
 
 def edge_rows(findings: Findings, top: int) -> tuple[list[str], list[list[Cell]]]:
-    """Return the heads and cells of the table of edges."""
+    """Return the headings and the rows of the table of edges."""
     ranking, evidence = findings.edges, edge_evidence(findings.edges)
     shares = {name: share_below(values, values[:top]) for name, values in evidence.items()}
     heads = ["#", "node", "other", *(["predicted"] if findings.predicted is not None else []), "score"]
@@ -147,7 +146,7 @@ def edge_rows(findings: Findings, top: int) -> tuple[list[str], list[list[Cell]]
 
 
 def label_rows(findings: Findings, top: int) -> tuple[list[str], list[list[Cell]]]:
-    """Return the heads and cells of the table of labels."""
+    """Return the headings and the rows of the table of labels."""
     ranking = findings.labels
     opinions = [name for name in LABEL_EVIDENCE if name in ranking.evidence]
     named = [name for name in ("label", "suggested") if name in ranking.evidence]
@@ -188,7 +187,7 @@ def _section(what: str, scores: np.ndarray, heads: list[str], rows: list[list[Ce
 
 
 def _table(heads: list[str], rows: list[list[Cell]], what: str = "") -> str:
-    """Return a table; one with a name has rows that open."""
+    """Return a table as HTML; with ``what`` (edges or labels), its rows open to show details."""
     kinds = [_kind(cell, name) for cell, name in zip(rows[0], heads, strict=True)]
     head = "".join(
         f'<th class="{kind}" scope="col" title="{escape(MEANINGS.get(name, ""))}">'
@@ -259,7 +258,7 @@ def _json(value: Any) -> str:
 
 
 def histogram(scores: np.ndarray, what: str) -> str:
-    """Return a drawing of how the scores are distributed, with a bar for each of twenty steps."""
+    """Return a histogram of the scores as SVG."""
     counts, _ = np.histogram(scores, bins=BINS, range=(0, 1))
     width, height, tallest = 24, 90, max(int(counts.max()), 1)
     bars = []

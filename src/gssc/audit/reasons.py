@@ -1,4 +1,4 @@
-"""Findings in words: how unusual the evidence of an edge or a label is, for people who have not read the formula."""
+"""Findings in words: what is unusual about the evidence of an edge or a label."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MEANINGS = {
     "model": "predicted by the model, which was trained on the label; not part of the score",
 }
 LABEL_OPINIONS = ("held_out", "regression", "model_classes")
-UNUSUAL = 0.75  # evidence is mentioned when it is lower than on this share of edges
+UNUSUAL = 0.75  # evidence is mentioned if more than this share of edges has more of it
 
 
 def share_below(values: np.ndarray, of: np.ndarray) -> np.ndarray:
@@ -53,15 +53,16 @@ def share_below(values: np.ndarray, of: np.ndarray) -> np.ndarray:
 
 
 def edge_evidence(ranking: Ranking) -> dict[str, np.ndarray]:
-    """Return the evidence of a ranking of edges that people are shown, by its name in :data:`EDGE_EVIDENCE`."""
+    """Return the evidence of edges that is shown to people, the names in :data:`EDGE_EVIDENCE`."""
     return {name: ranking.evidence[name] for name in EDGE_EVIDENCE if name in ranking.evidence}
 
 
 def edge_reasons(findings: Findings, stop: int) -> list[str]:
-    """Return a reason in words for each of the first edges: what is unusual about them."""
+    """Return a reason in words for each of the first edges: what is unusual about it."""
     ranking = findings.edges
-    # Share of edges with more of it.
-    above = {name: share_below(-values, -values[:stop]) for name, values in edge_evidence(ranking).items()}
+    above = {  # share of edges with more of each kind of evidence
+        name: share_below(-values, -values[:stop]) for name, values in edge_evidence(ranking).items()
+    }
     sentences = []
     for row in range(min(stop, len(ranking))):
         low = {name: _percent(shares[row]) for name, shares in above.items() if shares[row] >= UNUSUAL}
@@ -84,7 +85,7 @@ def edge_reasons(findings: Findings, stop: int) -> list[str]:
 
 
 def label_reasons(findings: Findings, stop: int) -> list[str]:
-    """Return one sentence per label for the first labels: what counts against them."""
+    """Return a sentence for each of the first labels: what counts against it."""
     ranking = findings.labels
     if "label" not in ranking.evidence:
         scores = ranking.score[:stop].tolist()

@@ -1,4 +1,4 @@
-"""What is audited or plotted, read from a folder: the model, the graph, and the sparsifier's trust in its edges."""
+"""The subject of an audit or a plot, read from a folder: model, graph, and keep probabilities of its edges."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from gssc.run_graph import named_graph
 from gssc.train.registry import gigabytes
 from gssc.trust.pairs import edge_numbers
 
-AUDITED = 2.0  # gigabytes of features and pairs that an audit takes
+AUDITED = 2.0  # maximum size of an audited graph in memory, in gigabytes
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A graph, and the model that judges it.
+    """A graph to audit, and a model trained on it.
 
     Args:
         graph: the audited graph.
         model: the deployed MLP of the run or classifier.
         keep_probability: keep probability of each edge, [E], NaN if the sparsifier never saw it; None if there is none.
-        notes: what is missing, one line each.
-        keep_counts: whether keep probabilities are evidence of their own, which then counts in the score of an edge.
+        notes: remarks on missing parts, one line each.
+        keep_counts: whether keep probabilities are independent evidence and so count in the score of an edge.
     """
 
     graph: Graph
@@ -74,10 +74,10 @@ def read_subject(run: str | Path, graph: str | Path | Graph | None = None, data_
     config = saved_config(folder / CONFIG)
     notes: list[str] = []
     audited = in_memory(named_graph(config.data, data_root)) if given is None else given
-    names_nodes_alike = given is None or _same_nodes(audited, config.data, data_root)
+    same_nodes = given is None or _same_nodes(audited, config.data, data_root)
     _check(audited, model, where)
     trust = None
-    if not names_nodes_alike:
+    if not same_nodes:
         notes.append(
             "this is not the run's own set of nodes, and a run folder has keep probabilities for its own edges only: "
             "no keep probability for any edge"
@@ -118,7 +118,7 @@ def _of_classifier(folder: Path, model: DeployedModel, graph: Graph | None, wher
 
 
 def _same_nodes(graph: Graph, data: Any, data_root: str | None) -> bool:
-    """Return whether a graph's nodes are those of the run, number for number, going by their features."""
+    """Return whether a graph has the nodes of the run in the same order, judged by their features."""
     try:
         own = in_memory(named_graph(data, data_root))
     except (GsscError, OSError):
@@ -146,6 +146,7 @@ def _check(graph: Graph, model: DeployedModel, where: str | Path) -> None:
 
 
 def _trust(path: Path, graph: Graph) -> np.ndarray:
+    """Return the keep probability in a run's file of each edge of the graph, [E]; NaN for edges not in the file."""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             edges, probability = file["edge_index"], file["keep_probability"]

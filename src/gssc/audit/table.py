@@ -1,4 +1,4 @@
-"""The audit as CSV: one file with everything that was found, and a short one with what to review."""
+"""The audit as CSV: one file with all findings, and a short one with those to review."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from gssc.audit.columns import Column, Value, edge_columns, label_columns
-from gssc.audit.findings import Findings
+from gssc.audit.findings import DOUBTED, Findings
 from gssc.audit.reasons import edge_reasons, label_reasons
 from gssc.files import atomic_write
 
 ROWS_AT_A_TIME = 8_192
 FIRST = ("kind", "rank", "node", "other", "score")
 REVIEW = ("kind", "node", "other", "score", "label", "suggested", "reason", "decision")
-DOUBTED = 0.5
 
 
 def write_table(path: str | Path, findings: Findings, on_rows: Callable[[int], None] = lambda count: None) -> None:
-    """Write the file, whole or not at all; cells that do not apply to a kind of row stay empty.
+    """Write all findings atomically; cells that do not apply to a kind of row are empty.
 
     Kinds of rows: ``edge``, ``label``, ``duplicate`` (``rank`` numbers the groups), ``isolated``, ``featureless``.
 
@@ -48,14 +47,14 @@ def write_table(path: str | Path, findings: Findings, on_rows: Callable[[int], N
 
 
 def write_review(path: str | Path, findings: Findings, top: int = 200) -> int:
-    """Write what to review: edges and labels with a score above 0.5, and duplicates whose labels conflict.
+    """Write the findings to review: edges and labels with a score above 0.5, and duplicates with conflicting labels.
 
     Each row has the reason in words and an empty column ``decision`` to fill in. Returns the number of rows.
 
     Args:
-        path: path of the CSV file, written whole or not at all.
+        path: path of the CSV file, written atomically.
         findings: result of the audit.
-        top: rows of each kind at most.
+        top: maximum number of rows of each kind.
     """
     rows = [*_review_rows(findings, top)]
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:

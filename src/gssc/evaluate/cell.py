@@ -20,7 +20,7 @@ from gssc.models.registry import MODELS, model_entry
 from gssc.names import nearest
 from gssc.recipes import config_for
 from gssc.settings import Settings
-from gssc.sparsify.registry import SPARSIFIERS, relevant_settings
+from gssc.sparsify.registry import SPARSIFIERS, relevant_settings, sparsifier_settings
 from gssc.train.registry import training_way
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ class Cell:
         return config_for(self.model, data.name, data.split, given).shortened(self.max_epochs)
 
     def settings(self, typed: Settings) -> Settings:
-        """Return everything except data and code that determines the result."""
+        """Return all settings of the run except those of the data."""
         settings = self.config(typed).to_dict()
         del settings["data"]
         return settings
 
     def identity(self, typed: Settings) -> dict[str, Any]:
-        """Return what the key is a digest of."""
+        """Return everything that determines the result; the key of the run is its digest."""
         data, settings = self.data, self.settings(typed)
         modules = [*_modules_of(self.model, self.sparsifier, settings), *data.modules]
         if {self.label_noise, self.structure_noise, self.feature_noise} != {"none"}:
@@ -119,7 +119,7 @@ class Cell:
 
 
 def _modules_of(model: str, sparsifier: str, settings: Settings) -> list[str]:
-    """Return the modules of the method: model, training, sparsifier, and those its settings name, such as teachers."""
+    """Return the modules of the model, its training, its sparsifier, and of models its settings name (teachers)."""
     values = (value for section in settings.values() for value in section.values() if isinstance(value, str))
     named = {name.strip() for value in values for name in value.split(",")} | {model, sparsifier}
     models = [MODELS[name] for name in sorted(named & MODELS.keys())]
@@ -143,7 +143,7 @@ def cells(
 ) -> tuple[list[Cell], dict[tuple[str, str], str]]:
     """Return the cross product, and the pairs of model and sparsifier that are impossible, each with the reason.
 
-    ``graphs`` are files of your own, beside the datasets. Every name is checked before anything runs.
+    ``graphs`` are your own graph files, used in addition to the datasets. Every name is checked before anything runs.
     """
     for setting in settings:
         if setting not in LEARNING_SETTINGS:
@@ -158,9 +158,8 @@ def cells(
     graphs_by_name = [(name, "") for name in datasets] + _own_graphs(graphs)
     refused: dict[tuple[str, str], str] = {}
     for model, sparsifier in itertools.product(models, sparsifiers):
-        model_entry(model)
-        if sparsifier not in SPARSIFIERS:
-            raise GsscError(f"unknown sparsifier {sparsifier!r}; {nearest(sparsifier, SPARSIFIERS)}")
+        model_entry(model)  # raises on an unknown name
+        sparsifier_settings(sparsifier)
         try:
             training_way(model, sparsifier)
         except GsscError as error:
@@ -179,7 +178,7 @@ def cells(
 
 
 def _own_graphs(graphs: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the name each graph file has in a table, and its path; a file that cannot be used is refused."""
+    """Return the name of each graph file in tables, and its path. Raises GsscError for a file that cannot be used."""
     found: dict[str, str] = {}
     for text in graphs:
         path, split = split_graph_option(text)
@@ -192,5 +191,5 @@ def _own_graphs(graphs: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def key_of(identity: dict[str, Any]) -> str:
-    """Return the digest that names a run in the store."""
+    """Return the key of a run in the store, a digest of its identity."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

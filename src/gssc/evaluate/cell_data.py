@@ -19,7 +19,7 @@ from gssc.files import sha256
 from gssc.graph import Graph
 from gssc.run_graph import named_graph
 
-DRAWN = r"(per-class|ratio):"
+DRAWN = r"(per-class|ratio):"  # splits that are drawn by a seed
 
 
 class CellData(Protocol):
@@ -101,7 +101,7 @@ class Registered:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The loader of its family, and what makes splits."""
+        """The modules that load it and that make splits."""
         return self.dataset.load.__module__, "gssc.data.registry"
 
     def load(self, setting: str) -> Graph:
@@ -123,7 +123,7 @@ class OwnGraph:
 
     @property
     def name(self) -> str:
-        """The name of the file: with its suffix, so that no recipe matches it."""
+        """The name of the file, with its suffix, so that no recipe matches it."""
         return Path(self.path).name
 
     @property
@@ -140,7 +140,7 @@ class OwnGraph:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """What reads a graph file, and what makes splits."""
+        """The modules that read a graph file and that make splits."""
         return "gssc.graph", "gssc.data.npz", "gssc.data.splits"
 
     def load(self, setting: str) -> Graph:
@@ -156,7 +156,7 @@ def _digest(path: str, size: int, changed: int) -> str:
 
 
 def split_graph_option(text: str) -> tuple[str, str]:
-    """Return the path and the split to draw of an option such as ``mine.npz:per-class:20``.
+    """Return the path in an option such as ``mine.npz:per-class:20``, and the split to draw; empty for its own split.
 
     >>> split_graph_option("data/mine.npz:ratio:60/20/20")
     ('data/mine.npz', 'ratio:60/20/20')

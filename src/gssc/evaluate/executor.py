@@ -1,4 +1,4 @@
-"""Executors, which run jobs: the interface, and processes of this machine; :mod:`ray_executor` is for Ray."""
+"""Executors, which run jobs: the interface, and processes of this machine. For Ray see :mod:`ray_executor`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gssc.signals import ending_signals_raised
 
 @dataclass
 class Finished:
-    """One job that ended: with its result, or with the error that ended it."""
+    """A job that ended, with its result or its error."""
 
     job: Any
     result: Any = None
@@ -108,7 +108,7 @@ class _Worker:
                     os.environ[name] = value
         other.close()
         self.job: Any = None
-        self.share = 0.0  # of the job, as far as it reports it
+        self.share = 0.0  # share of the job that is done, as reported
         self.alive = True
 
     @property

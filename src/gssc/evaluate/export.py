@@ -1,4 +1,4 @@
-"""Runs of the store to files: every run as .parquet or .csv, the table of means as .md or .tex; whole or not at all."""
+"""Export of runs: every run as .parquet or .csv, the table of means as .md or .tex, written atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Runs = Sequence[dict[str, Any]]
 
 
 def export_runs(path: str | Path, runs: Runs, against: str | None = None) -> str:
-    """Write runs, or a table of their means, by the ending of the file name; return what was written, in words."""
+    """Write runs, or a table of their means, in the format of the file name; return a description of the content."""
     path = Path(path)
     with atomic_write(path) as temporary:
         return WRITERS[path.suffix.lower()](temporary, runs, against)

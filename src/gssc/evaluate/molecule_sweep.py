@@ -1,9 +1,8 @@
-"""Comparisons on molecules: any model on any set with any seed, each run kept in the results store."""
+"""Comparisons on molecules: runs of models on sets of molecules with several seeds, kept in the results store."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 from gssc.data.registry import find_dataset
 from gssc.errors import GsscError
+from gssc.evaluate.cell import key_of
 from gssc.evaluate.claims import Claims
 from gssc.evaluate.code_version import code_version
 from gssc.evaluate.store import Store
@@ -26,7 +26,10 @@ from gssc.versions import versions
 
 @dataclass(frozen=True)
 class MoleculeCell:
-    """A run: a model, a set (``tox21`` or ``tox21:random``), a seed; ``max_epochs`` limits its epochs, 0 does not."""
+    """One run: a model, a set of molecules (``tox21`` or ``tox21:random``) and a seed.
+
+    ``max_epochs`` limits the number of epochs; 0 is no limit.
+    """
 
     model: str
     dataset: str
@@ -134,7 +137,7 @@ def sweep(
             claimed_by_others = []
             for cell in left:
                 identity = cell.identity()
-                key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+                key = key_of(identity)
                 before = known.get(key)
                 if again or before is None or (before[0] == "failed" and retry):
                     if not claims.take(key):
@@ -151,7 +154,7 @@ def sweep(
 
 
 def _row(cell: MoleculeCell, identity: dict[str, Any], key: str, on_training: Callable[[Any], None]) -> dict[str, Any]:
-    """Run one cell; an error becomes a failed row."""
+    """Run one cell and return its row of the store; an error gives a row with status ``failed``."""
     error, result = None, {}
     try:
         result = cell.run(on_training)

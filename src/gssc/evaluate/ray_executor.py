@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster, or on a local Ray with the cores of this machine if there is none (extra ``ray``)."""
+"""Executors that run jobs on a Ray cluster, or on a local Ray if there is no cluster (extra ``ray``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RayTasks:
 
     Args:
         work: a function of one job, at module level; its result must be picklable.
-        jobs: how many at once; as many as the cluster has cores if left out.
+        jobs: maximum number of jobs at a time; the number of cores of the cluster if left out.
     """
 
     work: Callable[[Any], Any]
@@ -36,7 +36,7 @@ class RayTasks:
         return f"Ray, {self.jobs} at once" if self.jobs else "every core of the Ray cluster"
 
     def in_flight(self) -> float:
-        """Return 0: tasks of Ray do not report how far they are."""
+        """Return 0: tasks of Ray do not report their progress."""
         return 0.0
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
@@ -66,7 +66,7 @@ class RayData:
 
     Args:
         work: a function of one job, at module level; jobs and results must be picklable.
-        jobs: how many at once; as many as the cluster has cores if left out.
+        jobs: maximum number of jobs at a time; the number of cores of the cluster if left out.
     """
 
     work: Callable[[Any], Any]
@@ -76,7 +76,7 @@ class RayData:
         return f"Ray Data, {self.jobs} at once" if self.jobs else "every core of the Ray cluster"
 
     def in_flight(self) -> float:
-        """Return 0: tasks of Ray do not report how far they are."""
+        """Return 0: tasks of Ray do not report their progress."""
         return 0.0
 
     def run(self, jobs: Iterable[Any], on_start: Callable[[Any], None]) -> Iterator[Finished]:
@@ -101,7 +101,7 @@ class RayData:
 
 
 def _attempt_row(row: dict[str, Any], work: Callable[[Any], Any]) -> dict[str, Any]:
-    """Run one job in a worker of Ray Data, which passes plain values; this program writes and reads the pickle."""
+    """Run one job in a worker of Ray Data, which passes plain values only: job and answer are pickled here."""
     return {"number": row["number"], "answer": pickle.dumps(attempt(work, pickle.loads(row["job"])))}
 
 
@@ -115,7 +115,7 @@ def _finished(ray: Any, done: Any, job: Any) -> Finished:
 
 @contextmanager
 def ray_cluster(cores: int | None = None) -> Iterator[Any]:
-    """Yield Ray, connected to the cluster that ``RAY_ADDRESS`` names, else to one on this machine with so many cores.
+    """Yield Ray, connected to the cluster at ``RAY_ADDRESS``, or else to a local one with this number of cores.
 
     An existing connection is used and left open.
     """
@@ -134,7 +134,7 @@ def ray_cluster(cores: int | None = None) -> Iterator[Any]:
             configure_logging=False,
             runtime_env={"env_vars": environment},
         )
-    except Exception as error:  # Ray also raises plain ones, as when a node does not start in time
+    except Exception as error:  # Ray raises plain ones too, such as when a node does not start in time
         raise GsscError(f"cannot connect to Ray: {' '.join(str(error).split())}; check RAY_ADDRESS") from None
     try:
         yield ray

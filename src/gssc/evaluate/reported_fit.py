@@ -1,4 +1,4 @@
-"""Training in a worker that reports how far it is, so that the time left is known before the first job ends."""
+"""Training in a worker that reports its progress, so that the time left is known before the first job ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search space of a tuning: settings of a run, each with choices or a range."""
+"""The search space of hyperparameter tuning: settings of a run, each with choices or a range."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Dimension:
 
 
 def parse_dimension(text: str, base: RunConfig) -> Dimension:
-    """Return the dimension that ``SETTING=CANDIDATES`` describes, around ``base``; every end and choice is checked.
+    """Return the dimension that ``SETTING=CANDIDATES`` describes; every end and choice is checked with ``base``.
 
     Candidates are ``64,128,256`` or a range, ``0.1..0.7`` or ``1e-4..1e-1:log``.
 
@@ -73,7 +73,7 @@ def parse_dimension(text: str, base: RunConfig) -> Dimension:
 
 
 def _current(setting: str, base: RunConfig) -> Any:
-    """Return the current value of a setting; refuse what is not a setting or must not be searched."""
+    """Return the current value of a setting. Raises GsscError if there is none, or if it must not be searched."""
     section, _, name = setting.partition(".")
     settings = base.to_dict()
     if section in NOT_SEARCHED or setting in NOT_SEARCHED:
@@ -118,7 +118,7 @@ def with_settings(base: RunConfig, chosen: Settings) -> RunConfig:
 
 
 def default_space(base: RunConfig) -> Sequence[str]:
-    """Return what is searched by default: teachers of GSSC's learner, or what the paper's authors searched."""
+    """Return the dimensions searched by default: teachers of GSSC's learner, or those of the paper's authors."""
     usual = {
         "model.hidden": "256,512,1024",
         "teachers.best": "3,5,8",

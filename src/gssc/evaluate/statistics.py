@@ -5,7 +5,7 @@ missing. A table is a mapping from method to column (dataset) to such scores. Tw
 that both have, seed by seed, so that a lucky split helps neither.
 
 Seeds share their data and often their test nodes: an interval here is about training again on the same data, not about
-other graphs.
+results on other graphs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Scores = Mapping[Hashable, float | None]
 Table = Mapping[str, Mapping[str, Scores]]
 
 DDOF = 0  # population standard deviation: what results/core.md and the README give after "±"
-LEVEL = 0.05
-_DIGITS = 10  # means that agree to so many digits are equal: they differ by the order of addition
+LEVEL = 0.05  # significance level of all tests
+_DIGITS = 10  # means that agree to this many digits are equal: they differ by the order of addition only
 _NO_SPREAD = 1e-12  # differences that vary by less than this, relative to the scores, vary by rounding
 
 

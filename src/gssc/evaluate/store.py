@@ -28,7 +28,7 @@ COLUMNS = {
     "feature_noise": "TEXT NOT NULL",
     "seed": "INTEGER NOT NULL",
     "max_epochs": "INTEGER NOT NULL",
-    "metric": "TEXT",  # what the two scores are: accuracy, roc_auc
+    "metric": "TEXT",  # metric of the two scores: accuracy, roc_auc
     "val_score": "REAL",
     "test_score": "REAL",
     "seconds": "REAL",
@@ -45,18 +45,18 @@ COLUMNS = {
     "error": "TEXT",
     "finished_at": "TEXT NOT NULL",
 }
-DIGEST = "digest"  # of the row; none in stores of earlier versions
+DIGEST = "digest"  # column with the digest of the row; null in rows of earlier versions
 JSON_COLUMNS = ("noise", "config", "versions")
 # Columns of earlier versions by their names today.
 RENAMED = {"val_accuracy": "val_score", "test_accuracy": "test_score"}
-# Who works on which run, see gssc.evaluate.claims.
+# Columns of the table of claims: which process works on which run, see gssc.evaluate.claims.
 CLAIMS = "key TEXT PRIMARY KEY, owner TEXT NOT NULL, process TEXT NOT NULL, beats INTEGER NOT NULL"
 WAIT_SECONDS = 60
 
 
 @dataclass
 class Store:
-    """Runs on disk. Any number of processes may write at once; each write is whole and durable when it returns.
+    """Runs on disk. Any number of processes may write at the same time; each write is atomic and durable.
 
     Args:
         path: path of the SQLite file; created if it does not exist.
@@ -83,7 +83,7 @@ class Store:
             connection.close()
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        self._keep_log(connection)
+        self._use_write_ahead_log(connection)
         columns = ", ".join(f"{name} {kind}" for name, kind in {**COLUMNS, DIGEST: "TEXT"}.items())
         connection.execute(f"CREATE TABLE IF NOT EXISTS runs ({columns})")
         connection.execute(f"CREATE TABLE IF NOT EXISTS claims ({CLAIMS})")
@@ -96,10 +96,10 @@ class Store:
         self._ready = True
 
     @staticmethod
-    def _keep_log(connection: sqlite3.Connection) -> None:
-        """Keep a log of changes beside the file, so that readers and a writer work at once; FULL survives a power cut.
+    def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+        """Turn on SQLite's write-ahead log, with which readers and a writer work at the same time.
 
-        SQLite does not wait for another process that makes the same change to a new file, so this does.
+        SQLite does not wait for another process that turns it on in a new file, so this method does.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
@@ -130,7 +130,7 @@ class Store:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Yield a transaction that excludes other writers; it is on disk when it ends."""
         with self._open() as connection:
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA synchronous = FULL")  # survives a power cut
             connection.execute("BEGIN IMMEDIATE")
             yield connection
 
@@ -147,7 +147,7 @@ class Store:
                 connection.execute(f"INSERT OR REPLACE {into}", values)
 
     def status(self, key: str) -> tuple[str, str] | None:
-        """Return ``done`` or ``failed`` and the time; None if the run is not in the store."""
+        """Return ``done`` or ``failed`` and the time it finished; None if the run is not in the store."""
         with self._open() as connection:
             row = connection.execute("SELECT status, finished_at FROM runs WHERE key = ?", (key,)).fetchone()
         return tuple(row) if row else None
@@ -181,7 +181,7 @@ def _columns(connection: sqlite3.Connection) -> set[str]:
 
 
 def _damage(row: dict[str, Any]) -> str | None:
-    """Return what is wrong with a row, if anything: SQLite accepts any value in any column."""
+    """Return the first thing wrong with a row, or None. SQLite itself accepts any value in any column."""
     types: dict[str, Any] = {"TEXT": str, "INTEGER": int, "REAL": (int, float)}
     for name, declared in COLUMNS.items():
         value: Any = row[name]

@@ -25,9 +25,9 @@ class ResultTable:
     """Test score in per cent of every method and seed, with tests of the differences.
 
     Args:
-        scores: method, column, seed.
+        scores: score by method, column and seed.
         against: the method that others are compared with.
-        metric: what the scores are.
+        metric: name of the metric of the scores.
     """
 
     scores: dict[str, dict[str, Scores]]
@@ -47,13 +47,13 @@ class ResultTable:
 
     @property
     def shows_ranks(self) -> bool:
-        """Whether ranks are averaged: not over one dataset alone, in however many settings and noises."""
+        """Whether there is a column of average ranks: only with several methods and several datasets."""
         datasets = {column.partition(", ")[0] for column in self.ranks.columns}
         return len(datasets) > 1 and len(self.scores) > 1
 
     @property
     def caption(self) -> str:
-        """What the numbers are, and which test the marks are based on."""
+        """The text below the table: what the numbers are, and which test the marks are based on."""
         counts = {len(seeds) for cells in self.scores.values() for seeds in cells.values()}
         runs = counted(counts.pop(), "run") if len(counts) == 1 else "runs"
         text = [f"Mean ± standard deviation over {runs}, test {self.metric} in %."]
@@ -85,7 +85,7 @@ class ResultTable:
 
 
 def result_table(runs: Sequence[dict[str, Any]], against: str | None = None) -> ResultTable:
-    """Return the finished ones of these runs as a table."""
+    """Return the table of those of these runs that are finished."""
     scores: dict[str, dict[str, Scores]] = {}
     finished = sorted(latest([row for row in runs if row["status"] == "done"]), key=_place)
     with_sparsifier = {row["sparsifier"] for row in finished} != {"none"}
@@ -103,14 +103,14 @@ def result_table(runs: Sequence[dict[str, Any]], against: str | None = None) -> 
 
 
 def latest(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return, of several runs of one cell by older and newer code or settings, the one that finished last."""
+    """Return one run per cell: of several, by older and newer code or settings, the one that finished last."""
     in_time = sorted(runs, key=lambda row: row["finished_at"])
     cell = [field.name for field in fields(Cell) if field.name in COLUMNS]
     return list({tuple(row[name] for name in cell): row for row in in_time}.values())
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the order of the registries, clean and transductive first."""
+    """Return the sort key of a row: the order of the registries, transductive and without noise first."""
     dataset = row["dataset"].partition(":")[0]
     names = (
         (dataset, DATASETS),

@@ -18,13 +18,21 @@ from gssc.evaluate.executor import Executor, LocalProcesses
 from gssc.evaluate.store import Store
 from gssc.settings import Settings
 
-MEGABYTE = 1024
-SECONDS_BETWEEN_LOOKS = 1.0  # at runs that another sweep has claimed
+KILO = 1024  # bytes per kilobyte, kilobytes per megabyte
+SECONDS_BETWEEN_LOOKS = 1.0  # between checks of runs that another sweep has claimed
 
 
 @dataclass(frozen=True)
 class Job:
-    """A cell with the settings that were typed for its sparsifier, the name of its row and that of its training."""
+    """A cell with everything needed to run it and to store its result.
+
+    Args:
+        cell: the cell.
+        typed: settings that were typed for its sparsifier.
+        key: key of its row in the store.
+        training: key of the cell whose training it shares, its own in most cases.
+        identity: what the key is a digest of.
+    """
 
     cell: Cell
     typed: Settings = field(default_factory=dict, hash=False)
@@ -62,22 +70,21 @@ class Sweep:
 
     def _job(self, cell: Cell) -> Job:
         identity = cell.identity(self.typed)
-        key = key_of(identity)
-        same = cell.trained_as == cell
-        return Job(
-            cell, self.typed, key, key if same else key_of(cell.trained_as.identity(self.typed)), identity=identity
-        )
+        key = training = key_of(identity)
+        if cell.trained_as != cell:
+            training = key_of(cell.trained_as.identity(self.typed))
+        return Job(cell, self.typed, key, training, identity)
 
     def _wanted(self, status: str | None) -> bool:
         return self.again or status is None or (status == "failed" and self.retry)
 
     @property
     def keys(self) -> list[str]:
-        """The runs of this sweep in the store."""
+        """The keys of this sweep's runs in the store."""
         return [job.key for job in self.jobs]
 
     def run(self, listener: Listener | None = None) -> None:
-        """Run what is missing. Each result is on disk before the next one is waited for.
+        """Run the missing cells. Each result is on disk before the sweep waits for the next one.
 
         Runs that another sweep has claimed come last: this one waits for them, and runs them if their sweep dies.
         """
@@ -136,7 +143,7 @@ class Silence:
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """Run one job in a worker and return what was measured."""
+    """Run one job in a worker and return the measured columns of its row."""
     import torch
 
     torch.set_num_threads(1)
@@ -151,16 +158,14 @@ def run_job(job: Job) -> dict[str, Any]:
 
 
 def row_of(job: Job, result: dict[str, Any] | None, error: str | None) -> dict[str, Any]:
-    """Return a row of the store."""
+    """Return the row of the store for a job that ended."""
     from gssc.versions import versions
 
-    identity = job.identity
-    names = ("split", "data", "code")
     return {
         **vars(job.cell),
-        **{name: identity[name] for name in names},
+        **{name: job.identity[name] for name in ("split", "data", "code")},
         "key": job.key,
-        "config": identity["settings"],
+        "config": job.identity["settings"],
         "status": "failed" if error else "done",
         "error": error,
         "versions": versions(),
@@ -180,8 +185,8 @@ def _peak_memory() -> float:
     """Return the peak memory in megabytes since :func:`_forget_peak_memory`, or of the whole process."""
     with suppress(OSError, IndexError, ValueError):
         status = Path("/proc/self/status").read_text(encoding="ascii")
-        return round(int(status.split("VmHWM:")[1].split()[0]) / MEGABYTE, 1)
+        return round(int(status.split("VmHWM:")[1].split()[0]) / KILO, 1)
     import resource
 
-    unit = MEGABYTE * MEGABYTE if platform.system() == "Darwin" else MEGABYTE
+    unit = KILO * KILO if platform.system() == "Darwin" else KILO  # bytes there, kilobytes elsewhere
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)

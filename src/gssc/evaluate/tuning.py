@@ -1,4 +1,4 @@
-"""A search for settings with Optuna: any number of processes on one study, resumable, without test labels."""
+"""Search for settings with Optuna: resumable, shared by any number of processes, without test labels."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from gssc.graph import Graph
 from gssc.run_graph import fingerprint, named_graph
 from gssc.settings import Settings
 
-FIRST_SEED = 100  # results are reported on seeds from 0 on: none of those is used in the search
+FIRST_SEED = 100  # first seed of the search; results are reported on other seeds, from 0 on
 STUDY, RECIPE = "study.sqlite", "recipe.yaml"
 STUDY_NAME = "gssc"
 BEAT_SECONDS, SILENCE_SECONDS = 10, 60
-SECONDS_BETWEEN_LOOKS = 1.0  # at trials of other processes
-STARTUP_TRIALS = 5  # trials that are never pruned, since there is nothing to compare them with
+SECONDS_BETWEEN_LOOKS = 1.0  # between checks of the trials of other processes
+STARTUP_TRIALS = 5  # number of first trials that are not pruned, since there is nothing to compare them with
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Tuning:
     Args:
         folder: where the study and the recipe are kept.
         settings: settings that the search starts from, including ``data``.
-        space: what is searched.
+        space: the settings to search.
         seeds: trainings per trial; the trial's value is their mean.
         data_root: where data files are.
         token: names the process that starts the trials.
@@ -113,7 +113,7 @@ def _quiet() -> Iterator[Any]:
 
 
 def open_study(tuning: Tuning) -> Any:
-    """Return the study in the folder, created if there is none; refuses one that searches something else."""
+    """Return the study in the folder, created if there is none. Raises GsscError for a study of another search."""
     folder = Path(tuning.folder)
     about = {
         "settings": tuning.settings,
@@ -157,7 +157,7 @@ def open_study(tuning: Tuning) -> Any:
 
 @contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let processes that open a study do so one after the other: the first creates its tables."""
+    """Hold a lock on the folder, so that only one process at a time opens the study and creates its tables."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(ImportError, OSError):
@@ -198,7 +198,7 @@ def run_trial(tuning: Tuning) -> dict[str, Any]:
 
 
 def _reporter(optuna: Any, trial: Any, first_step: int) -> Callable[[Any], None]:
-    """Return a callback that reports the best validation score so far and stops a trial that is behind the others."""
+    """Return a callback that reports the best validation score so far and prunes a trial that is behind the others."""
     best = -math.inf
 
     def report(record: Any) -> None:
@@ -222,7 +222,7 @@ class Progress:
 
 
 def progress_of(study: Any, token: str) -> Progress:
-    """Count trials; those of processes on this machine that have died are released first."""
+    """Return the counts of trials; trials of dead processes of this machine are queued again first."""
     with _quiet() as optuna:
         states = optuna.trial.TrialState
         running = 0
@@ -246,13 +246,13 @@ def tune(
     executor: Executor | None = None,
     on_trial: Callable[[Progress], None] | None = None,
 ) -> Any:
-    """Run trials until the study has so many, and write the settings of the best one; return the study.
+    """Run trials until the study has ``trials`` of them, write the settings of the best one, and return the study.
 
     Trials of other processes on the same study count. A trial whose process died is run again.
 
     Args:
         tuning: the search.
-        trials: number of trials of the study in the end.
+        trials: total number of trials of the study.
         executor: runs :func:`run_trial`; one process of this machine if left out.
         on_trial: called before the first trial of this call and after each.
     """

@@ -1,4 +1,4 @@
-"""Linear models fitted in seconds: on rows, averaged rows, own and neighbours' rows; and a student of the best one."""
+"""Linear models fitted in seconds: on rows, on averaged rows, on own and neighbours' rows; a student of the best."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ HALVES = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).asty
 
 
 class _DroppedRows(SparseRows):
-    """Sparse rows whose transpose is that of the full rows with the same entries dropped, so no sorting is needed."""
+    """Sparse rows with dropped entries; their transpose reuses the order of the full rows, without sorting."""
 
     def __init__(self, full: SparseRows, kept: Tensor, order: Tensor):
         matrix = full.matrix

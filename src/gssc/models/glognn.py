@@ -29,9 +29,12 @@ class GloGNN(NodeModel):
     .. math:: Z = \big((1 - \gamma) H H^T + \beta_2 \textstyle\sum_k \lambda_k \hat A^k
         - \gamma (1 - \gamma) H_0 H^T\big) \big((1 - \gamma)^2 H H^T + c I\big)^{-1}
 
-    and Z itself is never formed: :math:`\big((1 - \gamma)^2 H H^T + c I\big)^{-1} H = H \big((1 - \gamma)^2 H^T H + c
-    I\big)^{-1}`, whose inverse has as many rows as there are classes. The paper can also feed rows of the adjacency to
-    the MLP; this would tie the weights to one set of nodes and is left out.
+    Z itself is never formed, because
+
+    .. math:: \big((1 - \gamma)^2 H H^T + c I\big)^{-1} H = H \big((1 - \gamma)^2 H^T H + c I\big)^{-1}
+
+    and the inverse on the right has only one row per class. The paper can also feed rows of the adjacency to the MLP;
+    this would tie the weights to one set of nodes and is left out.
 
     Args:
         inputs: number of features.
@@ -79,7 +82,7 @@ class GloGNN(NodeModel):
         super().__init__()
         self.first = RowLinear(inputs, hidden)
         self.second = nn.Linear(hidden, outputs)
-        self.hop_weights = nn.Parameter(torch.full((hops,), 1.0 / hops))
+        self.hop_weights = nn.Parameter(torch.full((hops,), 1.0 / max(hops, 1)))
         self.layers, self.own, self.shrink, self.local = layers, own, shrink, local
         self.dropout, self.input_dropout = dropout, input_dropout
 

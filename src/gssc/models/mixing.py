@@ -74,7 +74,7 @@ def gradient_of_beta(ends: Tensor, mixed_grad: Tensor) -> Tensor:
 
 
 def in_single(x: Tensor) -> Tensor:
-    """Return a tensor of half precision, as in mixed precision, in single precision; others as they are."""
+    """Return a tensor of half precision (from mixed precision training) in single precision; others unchanged."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 

@@ -17,7 +17,7 @@ from gssc.settings import arguments_as_settings
 if TYPE_CHECKING:
     from gssc.models.base import Recipe
 
-# Datasets whose rows the papers of the models divide by their sums; on others ``auto`` decides.
+# Datasets whose feature rows are divided by their sums in the papers of the models; others use ``auto``.
 ROWS_BY_SUMS = ("cora", "citeseer", "coauthor-cs", "coauthor-physics")
 
 
@@ -191,7 +191,7 @@ def _arguments(settings: Any) -> dict[str, Any]:
 
 
 def _arguments_section(kind: Any) -> str:
-    """Return the docstring of a model's class without arguments that are not settings; the source of help texts."""
+    """Return the docstring of a model's class, for help texts, without the arguments that are not settings."""
     text = inspect.cleandoc(kind.__doc__ or "")
     return re.sub(r"\n    (inputs|outputs): .*", "", text)
 
@@ -205,5 +205,6 @@ def recipe_of(name: str, dataset: str, split: str) -> Recipe | None:
     recipes: dict[str, Recipe] = getattr(kind, "recipes", {})
     found = next((recipes[key] for key in (f"{dataset}/{family}", dataset) if key in recipes), None)
     recipe: Recipe | None = found or getattr(kind, "recipe", None)
-    by_sums = recipe is not None and recipe.normalize == "auto" and dataset in ROWS_BY_SUMS
-    return replace(recipe, normalize="row") if recipe and by_sums else recipe
+    if recipe is not None and recipe.normalize == "auto" and dataset in ROWS_BY_SUMS:
+        return replace(recipe, normalize="row")
+    return recipe

@@ -1,4 +1,4 @@
-"""The settings of models that are not the arguments of their class, apart from the models: options need no torch."""
+"""Settings of the models whose settings are not the arguments of their class. This module needs no torch."""
 
 from __future__ import annotations
 

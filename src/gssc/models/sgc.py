@@ -20,7 +20,7 @@ class SGC(NodeModel):
 
     .. math:: \hat A^K X W + b, \quad \hat A = D^{-1/2} (A + I) D^{-1/2}
 
-    computed as :math:`\hat A^K (X W)`, which is equal and propagates only one column per class.
+    computed as :math:`\hat A^K (X W)`, which gives the same result and propagates only one column per class.
 
     Args:
         inputs: number of features.

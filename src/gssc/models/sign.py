@@ -22,8 +22,8 @@ class SIGN(NodeModel):
     .. math:: \mathrm{PReLU}\big([X \Theta_0 \,\|\, \hat A X \Theta_1 \,\|\, \ldots
         \,\|\, \hat A^r X \Theta_r]\big) \Omega
 
-    The rows are mapped before they are averaged, which is equal and gives edge weights a gradient; features averaged
-    once in advance would not.
+    Rows are mapped before they are averaged: the result is the same, and edge weights get a gradient, which features
+    averaged in advance would not give them.
 
     Args:
         inputs: number of features.
@@ -67,7 +67,7 @@ class SIGN(NodeModel):
         spread = normalized(edge_index, edge_weight, rows.shape[0])
         travelling: Tensor = self.first(rows)
         arrived = []
-        for _ in range(self.hops):  # each step completes one part
+        for _ in range(self.hops):  # after each step, the part of one more hop is complete
             stays, travelling = travelling.split([self.hidden, travelling.shape[1] - self.hidden], dim=1)
             arrived.append(stays)
             travelling = spread(travelling)

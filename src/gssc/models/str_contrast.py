@@ -40,7 +40,7 @@ class PairLogits:
 
 @dataclass
 class RowLogits:
-    """Outputs of the rows of a batch, and the pairs that these are in.
+    """Outputs of the rows of a batch, and the pairs that the rows belong to.
 
     Attributes:
         y, z: outputs of both heads, [U, C].
@@ -140,11 +140,11 @@ class STRContrast(nn.Module):
         return f"STRContrast({' -> '.join(map(str, widths))})"
 
     def parameter_groups(self, mix_lr: float) -> list[dict[str, Any]]:
-        """Return the parameter groups of the optimiser: first the rest, then those of beta, with their own rate."""
-        mixing = [name for name, _ in self.named_parameters() if name.startswith("mix")]
-        named = dict(self.named_parameters())
-        groups: list[dict[str, Any]] = [{"params": [named[name] for name in named if name not in mixing]}]
-        return groups + ([{"params": [named[name] for name in mixing], "lr": mix_lr}] if mixing else [])
+        """Return the parameter groups of the optimiser; the parameters of beta, if any, have the rate ``mix_lr``."""
+        named = list(self.named_parameters())
+        mixing = [parameter for name, parameter in named if name.startswith("mix")]
+        groups: list[dict[str, Any]] = [{"params": [each for name, each in named if not name.startswith("mix")]}]
+        return [*groups, {"params": mixing, "lr": mix_lr}] if mixing else groups
 
     def forward(self, rows: Rows) -> Tensor:
         """Return y of feature rows, without a graph, [n, C]."""
@@ -187,8 +187,8 @@ class STRContrast(nn.Module):
         hidden, ends = self._last_layer(batch.rows), torch.stack([batch.source, batch.target])
         rows = self.predict_norm(hidden, tracked=1)[0]
         if self.config.head_norms == "shared" and self.config.mix_by == "vector":
-            y, z, scores = self._outputs(rows)
-            beta = self._floored(mutual(scores.index_select(0, ends.flatten()).view(2, -1, 2)))
+            y, z, mix_scores = self._outputs(rows)
+            beta = self._floored(mutual(mix_scores.index_select(0, ends.flatten()).view(2, -1, 2)))
         else:
             sides = rows if self.config.head_norms == "shared" else self.contrast_norm(hidden)[0]
             y, z, beta = self.predict_head(rows), self.contrast_head(sides), self._beta(sides, batch, ends)
@@ -206,15 +206,16 @@ class STRContrast(nn.Module):
         return [part.contiguous() for part in torch.addmm(bias, rows, weight.T).split(widths, 1)]
 
     def _beta(self, rows: Tensor, batch: EdgeBatch, ends: Tensor | None = None) -> Tensor:
-        """Return beta' of Eq. 8 in both directions, [2, B]; ``ends`` are the positions of the ends, default all."""
+        """Return beta' of Eq. 8 in both directions, [2, B]; ``ends`` [2, B] picks the rows of both ends."""
         if self.config.mix_by == "own_net":
             return self._floored(self.mix(batch).expand(2, -1))
         if self.config.mix_by == "off":
             return self._floored(rows.new_ones(2, len(batch)))
-        scores = rows @ self.mix_vector.weight.view(2, -1).T
-        return self._floored(mutual(scores if ends is None else scores[ends]))
+        mix_scores = rows @ self.mix_vector.weight.view(2, -1).T
+        return self._floored(mutual(mix_scores if ends is None else mix_scores[ends]))
 
     def _floored(self, beta: Tensor) -> Tensor:
+        """Return beta' = s + (1 - s) beta, see ``mix_floor``."""
         return self.config.mix_floor + (1 - self.config.mix_floor) * beta
 
     @torch.no_grad()
@@ -237,7 +238,7 @@ class STRContrast(nn.Module):
 
 
 def mutual(scores: Tensor) -> Tensor:
-    """Return beta in both directions, [2, B], from the scores of both ends as i and as j, [2, B, 2]."""
+    """Return beta in both directions, [2, B], from a^T h of both ends in the roles of h_i and h_j, [2, B, 2]."""
     return torch.sigmoid(scores[..., 0] + scores[..., 1].flip(0))
 
 

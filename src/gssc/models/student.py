@@ -53,7 +53,7 @@ class Student(nn.Module):
         inputs: number of features.
         outputs: number of classes.
         settings: its architecture.
-        input_scale: factor that rows are multiplied by first.
+        input_scale: factor by which rows are multiplied.
     """
 
     passes_messages: ClassVar[bool] = False
@@ -97,7 +97,10 @@ def all_logits(model: Student, rows: Any) -> np.ndarray:
 
 
 def dropped(rows: Rows, share: float) -> Rows:
-    """Return rows with a share of their values set to zero and the others scaled up."""
+    """Return rows with a share of their values dropped and the others scaled up.
+
+    Unlike :func:`gssc.models.dropout.drop_entries` it caches nothing: the rows of a batch are used once.
+    """
     if share == 0:
         return rows
     if isinstance(rows, Tensor):

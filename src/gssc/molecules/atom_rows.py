@@ -1,6 +1,6 @@
 """Atom rows: the one-hot fields of each atom as sparse feature rows, with equal rows stored once.
 
-A set of 50,000 atoms has about a hundred different rows, so it is enough to predict those.
+A set of 50,000 atoms has about a hundred different rows, and only those need to be predicted.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class AtomRows:
 
 
 def drop_environments(matrix: sp.csr_matrix, radius: int, rate: float, rng: np.random.Generator) -> None:
-    """Set a random share of the environments in atom rows to zero, in place, and scale up the others to match.
+    """Set a random share of the environments in atom rows to zero, in place, and scale up the others.
 
     More than half of the different rows of BBBP and Tox21 with two radii belong to one atom each, so a network that
     always sees environments memorises the training molecules.

@@ -19,7 +19,7 @@ from gssc.molecules.molecule_set import MoleculeSet
 
 @dataclass(frozen=True)
 class DoubtfulLabel:
-    """One label: its position, its value, and the prediction of the trees fitted without it."""
+    """A label of a training molecule, and the prediction of the trees fitted without it."""
 
     row: int
     smiles: str
@@ -45,8 +45,8 @@ def doubtful_labels(
         molecules: the data.
         trees: trees of each forest.
         seed: seed of the forests.
-        on_target: called with the number of targets that are done, with the share of the current one; first with 0,
-            once fingerprints are computed.
+        on_target: called with the number of targets that are done, including the share of the current one; first
+            with 0, once fingerprints are computed.
     """
     found: list[DoubtfulLabel] = []
     rows = morgan_counts(molecules.smiles[molecules.train]).toarray().clip(max=255)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gssc.molecules.molecule_set import MoleculeSet, spans
+from gssc.train.edge_stream import cut
 
 
 @dataclass
@@ -59,14 +60,7 @@ def collate(molecules: MoleculeSet, index: np.ndarray) -> MoleculeBatch:
 
 def shuffled(index: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """Yield batches of ``index`` in random order; a last batch of one is merged with the batch before it."""
-    order = rng.permutation(index)
-    stops = [*range(size, len(order), size), len(order)]
-    if len(stops) > 1 and stops[-1] - stops[-2] == 1:
-        del stops[-2]
-    start = 0
-    for stop in stops:
-        yield order[start:stop]
-        start = stop
+    yield from cut(rng.permutation(index), size)
 
 
 def epoch_shares(targets: np.ndarray, common_per_rare: float) -> np.ndarray:

@@ -37,7 +37,7 @@ class DeployedMolecules:
         target_names: names of the targets.
         row_format: columns of an atom row.
         use_size: whether the readout gets the logarithm of the number of atoms as its last input.
-        use_sum: whether it gets the sum over atoms after the mean.
+        use_sum: whether the readout gets the sum over atoms after the mean.
         mean, scale: mean and standard deviation of measured targets; None for binary ones.
     """
 
@@ -84,7 +84,7 @@ class DeployedMolecules:
         return out
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the weights by name: ``MEMBER.atoms.LAYER.weight`` and the like; ``mean`` and ``scale`` if any."""
+        """Return the weights by name, such as ``0.atoms.1.weight`` (member, part, layer); ``mean`` and ``scale``."""
         found = {}
         for number, member in enumerate(self.members):
             for part, layers in zip(PARTS, member, strict=True):
@@ -111,7 +111,7 @@ class DeployedMolecules:
         """Write model.safetensors and model.json."""
         folder = Path(folder)
         with atomic_write(folder / "model.safetensors") as temporary:
-            temporary.write_bytes(save(self.arrays()))  # save_file would make it unreadable for other users
+            temporary.write_bytes(save(self.arrays()))  # save_file makes files that other users cannot read
         write_json(folder / "model.json", {**self.description(), "sha256": sha256(folder / "model.safetensors")})
 
     @classmethod

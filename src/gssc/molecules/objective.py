@@ -9,11 +9,11 @@ from torch import Tensor
 
 from gssc.molecules.molecule_set import MoleculeSet
 
-MOST_WEIGHT = 20.0
+MOST_WEIGHT = 20.0  # bound of the weight of positives, and its inverse the lower bound
 
 
 def average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
-    """Return the mean precision at each positive, averaged over the targets that have both classes.
+    """Return the average precision, averaged over the targets that have both classes.
 
     >>> average_precision(np.array([[0.9], [0.8], [0.1]]), np.array([[1], [0], [1]], dtype=float))
     0.8333333333333333
@@ -61,7 +61,7 @@ class GraphObjective:
         self.positive_weight = torch.from_numpy(np.clip(weight, 1 / MOST_WEIGHT, MOST_WEIGHT).astype(np.float32))
 
     def wanted(self, targets: np.ndarray) -> Tensor:
-        """Return targets in the form of the loss: measured ones are standardised."""
+        """Return targets as the loss expects them: measured ones are standardised."""
         scaled = (targets - self.mean) / self.scale if self.regression else targets
         return torch.from_numpy(np.asarray(scaled, dtype=np.float32))
 

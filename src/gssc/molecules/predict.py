@@ -21,12 +21,12 @@ from gssc.molecules.deployed import DeployedMolecules
 from gssc.molecules.smiles import reason_against
 from gssc.text_tables import Lines, records
 
-BLOCK = 5000
+BLOCK = 5000  # rows predicted together
 
 
 @dataclass
 class SmilesCounts:
-    """The number of rows read, and the first few row numbers without a valid molecule."""
+    """The numbers of rows and of rows without a valid molecule, and the first few of the latter."""
 
     rows: int = 0
     invalid: int = 0
@@ -70,9 +70,9 @@ def predict_table(
             values = model.predict_smiles(block, invalid="skip")
             bad = np.isnan(values).all(1)
             if bad.any() and invalid == "refuse":
-                place = int(bad.argmax())
-                reason = reason_against(block[place]) or "its predictions are not numbers; train the model again"
-                raise GsscError(f"{source}, row {counts.rows + place + 1}: {reason}")
+                first = int(bad.argmax())
+                reason = reason_against(block[first]) or "its predictions are not numbers; train the model again"
+                raise GsscError(f"{source}, row {counts.rows + first + 1}: {reason}")
             for text, row, blank in zip(block, values, bad, strict=True):
                 counts.rows += 1
                 writer.writerow([counts.rows, safe_cell(text), *([""] * len(row) if blank else map(str, row))])

@@ -1,7 +1,7 @@
 """A training run on molecules in a folder: settings, one line per epoch, the result, the deployed model; resumable.
 
 config.yaml        model, data and settings, enough to run it again
-metrics.jsonl      one line per epoch; the one that was kept is marked as best
+metrics.jsonl      one line per epoch; the kept one is marked as best
 metrics.json       the result
 model.safetensors  the deployed model, with model.json (GSSC only)
 scores.npz         scores of every molecule, with row numbers
@@ -80,16 +80,17 @@ class MoleculeRun:
             raise GsscError(f"{self.folder} already exists; use --resume to continue it or --overwrite to replace it")
         if there and not (self.folder / "config.yaml").exists():
             raise GsscError(f"{self.folder} is not empty and is not a run of gssc; choose another folder")
-        if there and resume and self._config_there() != self.config:
+        if there and resume and self._saved_config() != self.config:
             raise GsscError(f"cannot resume {self.folder} with other settings or data; drop them or use --overwrite")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = keep_others_out(self.folder)
         self.log = EpochLog(self.folder)
         self._is_new, self._resumed = not there, there and resume
-        if self._is_new:  # already now, so that a run that is stopped while it pre-trains can be resumed by its folder
+        if self._is_new:  # so that a run that is stopped during pre-training can be resumed
             self._write_config()
 
-    def _config_there(self) -> Any:
+    def _saved_config(self) -> Any:
+        """Return the content of config.yaml; None if it cannot be read."""
         try:
             return yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError):
@@ -116,19 +117,21 @@ class MoleculeRun:
                 (self.folder / "config.yaml").unlink()
             raise
         if self._resumed:
-            self._take_up()
+            self._load_checkpoint()
         else:
             self._start_over()
 
     def _start_over(self) -> None:
+        """Delete the results of an earlier run."""
         for name in (*FILES, "checkpoint.safetensors"):
             (self.folder / name).unlink(missing_ok=True)
         self._write_config()
         self.log.clear()
 
-    def _take_up(self) -> None:
+    def _load_checkpoint(self) -> None:
+        """Continue from the checkpoint in the folder, or from the start if there is none."""
         checkpoint = self.folder / "checkpoint.safetensors"
-        if not checkpoint.exists():  # stopped before the first one: training starts again
+        if not checkpoint.exists():  # stopped before the first one was written
             self.log.clear()
             return
         state = load_checkpoint(checkpoint)
@@ -147,7 +150,7 @@ class MoleculeRun:
 
         Args:
             on_epoch: called with the record of each epoch.
-            on_interrupt: called on the first Ctrl+C, SIGTERM or SIGHUP. The epoch in flight is then finished and saved
+            on_interrupt: called on the first Ctrl+C, SIGTERM or SIGHUP. The current epoch is then finished and saved
                 before KeyboardInterrupt is raised; a second signal stops at once.
             on_start: called with the training before its first epoch, after pre-training.
         """
@@ -182,7 +185,7 @@ class MoleculeRun:
         return self._finish()
 
     def _finish(self) -> dict[str, Any]:
-        """Write the results and return metrics.json, written last because it marks the run as finished."""
+        """Write the results and return metrics.json, which is written last: it marks the run as finished."""
         molecules, outcome = self.molecules, self.training.outcome()
         selects_last = self.settings.train.select == "last"
         test, precision = molecules.test, math.nan

@@ -12,7 +12,7 @@ from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.molecules.fields import ATOM_FIELDS, BOND_FIELDS
 
-# Field.code as plain lookups, because reading a molecule spends most of its time there.
+# Field.code as plain lookups, which take most of the time of reading a molecule.
 ATOM_READERS, BOND_READERS = (
     tuple((entry.read, entry.codes.get, len(entry.values)) for entry in fields) for fields in (ATOM_FIELDS, BOND_FIELDS)
 )

@@ -29,7 +29,7 @@ from gssc.train.training import NeedsGraph, Outcome, Training
 if TYPE_CHECKING:
     from gssc.deploy import DeployedModel
 
-PREDICT_AT_A_TIME = 512
+PREDICT_AT_A_TIME = 512  # molecules
 
 
 @dataclass
@@ -136,7 +136,7 @@ class MoleculeTraining(Training):
                 f"{molecules.name}: {len(self.train_index)} training molecules with a known target, "
                 f"{self.schedule.batch_size} per batch: at least two are needed"
             )
-        self.shares = np.ones(len(molecules))  # of the epochs that contain each molecule
+        self.shares = np.ones(len(molecules))  # share of the epochs that contain each molecule
         if not molecules.is_regression:
             targets = molecules.targets[self.train_index]
             self.shares[self.train_index] = epoch_shares(targets, self.schedule.common_per_rare)
@@ -180,7 +180,7 @@ class MoleculeTraining(Training):
         return self.objective.loss(self.logits(self.model, batch), self.wanted[torch.from_numpy(batch.index)])
 
     def end_of_pass(self, step: MoleculeStep) -> None:
-        """Hook after the pass over the molecules; may add values to the step."""
+        """Called after the pass over the molecules; may add values to the step."""
 
     def steps(self) -> Iterator[Any]:
         """Yield one step per epoch."""

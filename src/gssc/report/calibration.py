@@ -1,4 +1,4 @@
-"""Reliability diagram: how far the confidence of a model matches its accuracy."""
+"""Reliability diagram: how well the confidence of a model matches its accuracy."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gssc.report.style import new_axes, soft_colour
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BINS = 15
+BINS = 15  # of confidence
 
 
 def reliability_diagram(
     probabilities: np.ndarray, labels: np.ndarray, axes: Sequence[Axes] | None = None, *, of_what: str = "rows"
 ) -> Sequence[Axes]:
-    """Draw accuracy against confidence, and how many rows there are at each confidence.
+    """Draw accuracy against confidence, and the number of rows at each confidence.
 
-    On the diagonal, of all rows predicted with confidence 0.8, 80% are right. The error in the title is the expected
+    On the diagonal, of all rows predicted with confidence 0.8, 80% are correct. The error in the title is the expected
     calibration error over the same bins.
 
     Args:
         probabilities: probability of each class, [n, C].
-        labels: true class numbers, [n]; -1 where unknown, and such rows do not count.
+        labels: true class numbers, [n]; rows with -1 (unknown) are left out.
         axes: two axes to draw on, the diagram first; a new figure if left out.
-        of_what: what the rows are, for the axis.
+        of_what: name of the rows on the axis, such as ``test nodes``.
     """
     above, below = new_axes(2, height=5.4, width=5.0, shares=(3, 1)) if axes is None else axes
     known = labels >= 0
@@ -60,7 +60,7 @@ def reliability_diagram(
     above.set_ylabel("accuracy")
     error = expected_calibration_error(probabilities, labels, BINS)
     above.set_title(f"Reliability, calibration error {error:.3f}")
-    # Below the diagonal there is room: confidence is rarely that far above accuracy. Only wide intervals reach there.
+    # There is room below the diagonal: only wide intervals reach the corner.
     above.legend(loc="lower right", frameon=True, framealpha=0.9, edgecolor="none").set_zorder(4)
     below.bar(edges[:-1], count, width=1 / BINS, align="edge", linewidth=0, alpha=0.8)
     below.set_ylabel(of_what)
@@ -69,7 +69,7 @@ def reliability_diagram(
 
 
 def wilson_interval(right: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bounds of the 95% Wilson interval of a share, which is sound for few rows and for shares of 0 or 1.
+    """Return the bounds of the 95% Wilson interval of a share, which is valid for few rows and for shares of 0 or 1.
 
     >>> low, high = wilson_interval(np.array([8.0]), np.array([10]))
     >>> round(float(low[0]), 3), round(float(high[0]), 3)

@@ -13,13 +13,13 @@ from gssc.report.style import colours, new_axes, shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_NUMBERS = 15  # classes up to which every cell shows its count
+MOST_NUMBERS = 15  # maximum number of classes for which every cell shows its count
 
 
 def confusion_counts(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """Count the rows of each true class (row) that were predicted as each class (column), [C, C].
+    """Return the number of rows of each true class (row) that were predicted as each class (column), [C, C].
 
-    Rows with label -1 do not count.
+    Rows with label -1 are left out.
 
     >>> confusion_counts(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), 2).tolist()
     [[1, 1], [0, 1]]
@@ -27,6 +27,12 @@ def confusion_counts(labels: np.ndarray, predicted: np.ndarray, classes: int) ->
     known = labels >= 0
     cells = labels[known] * classes + predicted[known]
     return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
+
+
+def matrix_size(classes: int) -> tuple[float, float]:
+    """Return width and height of the figure of a confusion matrix, in inches."""
+    side = min(4.0 + 0.35 * classes, 12.0)
+    return side + 1, side
 
 
 def confusion_matrix(
@@ -40,15 +46,15 @@ def confusion_matrix(
     """Draw true against predicted classes; colour is the share of the true class, numbers are counts.
 
     Args:
-        labels: true class numbers, [n]; -1 where unknown, and such rows do not count.
+        labels: true class numbers, [n]; rows with -1 (unknown) are left out.
         predicted: predicted class numbers, [n].
         class_names: one per class.
         ax: where to draw; a new figure if left out.
-        of_what: what the rows are, for the title.
+        of_what: name of the rows in the title, such as ``test nodes``.
     """
     count = len(class_names)
-    side = min(4.0 + 0.35 * count, 12.0)
-    ax = new_axes(height=side, width=side + 1)[0] if ax is None else ax
+    width, height = matrix_size(count)
+    ax = new_axes(height=height, width=width)[0] if ax is None else ax
     counts = confusion_counts(labels, predicted, count)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     ax.grid(False)

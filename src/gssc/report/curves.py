@@ -1,4 +1,4 @@
-"""What changes from epoch to epoch: losses, scores, edges kept and their homophily."""
+"""Plots of quantities by epoch: scores, losses, edges kept and their homophily."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
 Epochs = Mapping[str, np.ndarray]
 
 LOSSES = ("smoothness_loss", "classification_loss", "center_loss", "sparsifier_loss")
+STREAMED_PHASES = {"pairs", "rows"}  # of a run that streams its graph, whose ``edges_kept`` counts pairs, not edges
 TITLE_PAD = 18  # points; leaves room for the names of the phases
 PARTS = {"train": "training", "val": "validation", "test": "test"}
-OTHER_STAGES = {
-    "pairs": "pairs",
-    "student on all rows": "all rows",
-}  # of the default learner, beside teachers and rounds
+# Stages of the default learner by phase; other phases are teachers, or students of a round.
+OTHER_STAGES = {"pairs": "pairs", "student on all rows": "all rows"}
 
 
 def read_epochs(folder: str | Path) -> dict[str, np.ndarray]:
-    """Read ``metrics.jsonl`` of a run folder as one array per quantity, each with a value per epoch."""
+    """Return ``metrics.jsonl`` of a run folder as one array per quantity, each with one value per epoch."""
     path = Path(folder) / "metrics.jsonl"
     try:
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -43,7 +42,7 @@ def read_epochs(folder: str | Path) -> dict[str, np.ndarray]:
 
 
 def epoch_columns(records: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Turn one dict per epoch, such as ``GSSCClassifier.history_``, into one array per quantity.
+    """Return one array per quantity from one dict per epoch, such as ``GSSCClassifier.history_``.
 
     >>> epoch_columns([{"epoch": 0, "val_loss": 0.5}, {"epoch": 1, "val_loss": None}])
     {'epoch': array([0., 1.]), 'val_loss': array([0.5, nan])}
@@ -95,15 +94,20 @@ def edge_curves(epochs: Epochs, total: int | None = None, axes: Sequence[Axes] |
 
     Args:
         epochs: one array per quantity, see :func:`read_epochs`.
-        total: edges there are, counted as in ``edges_kept``; the share kept is then drawn instead of the number.
+        total: total number of edges; if given, the share of edges kept is drawn instead of the number, except for a
+            run that streams its graph: the pairs of its epochs are not a share of the edges.
         axes: two axes to draw on, edges first; a new figure if left out.
     """
     above, below = new_axes(2, height=5.0) if axes is None else axes
     at, count = epochs["epoch"], epochs["edges_kept"]
-    above.plot(at, count / total if total else count)
-    above.set_ylabel("share of edges kept" if total else "edges kept")
-    if total:
+    counts_pairs = "phase" in epochs and set(epochs["phase"].tolist()) <= STREAMED_PHASES
+    if total and not counts_pairs:
+        above.plot(at, count / total)
+        above.set_ylabel("share of edges kept")
         above.set_ylim(0, 1.05)
+    else:
+        above.plot(at, count)
+        above.set_ylabel("pairs trained on" if counts_pairs else "edges kept")
     above.set_title("Edges kept and their homophily", pad=TITLE_PAD)
     names = {"homophily": "true labels (analysis only)", "pseudo_homophily": "predicted labels"}
     for name, label in names.items():
@@ -123,7 +127,7 @@ def _finish(above: Axes, below: Axes, epochs: Epochs) -> None:
 
 
 def stages(phases: Sequence[str]) -> list[str]:
-    """Return the stage of training that each phase belongs to: phases as they are, or those of the default learner.
+    """Return the stage of each phase of the default learner; phases of other models are returned unchanged.
 
     >>> stages(["trees", "pairs", "student 1, plain", "student 2, plain", "student on all rows"])
     ['teachers', 'pairs', 'round 1', 'round 2', 'all rows']
@@ -138,7 +142,7 @@ def stages(phases: Sequence[str]) -> list[str]:
 
 
 def with_gaps(epochs: Epochs, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return epochs and values with a gap wherever another model begins to be trained."""
+    """Return epochs and values with a gap wherever the training of another model begins."""
     at, phases = epochs["epoch"], [str(phase) for phase in epochs.get("phase", ())]
     names = stages(phases)
     if names == phases:  # one model, trained in phases

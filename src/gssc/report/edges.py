@@ -17,13 +17,13 @@ ROOM_FOR_LEGEND = 1.25  # height of the axes, in heights of the tallest bar
 
 
 def keep_probability_histogram(keep_probability: np.ndarray, same_class: np.ndarray, ax: Axes | None = None) -> Axes:
-    """Draw the keep probability of edges within a class and between classes, as shares of the edges of either kind.
+    """Draw histograms of the keep probability of edges within a class and between classes, as shares of each kind.
 
     The area under the ROC curve in the title is the chance that an edge within a class gets a higher keep probability
     than one between classes: 0.5 is no better than guessing.
 
     Args:
-        keep_probability: one per edge, [E]; NaN where unknown, and such edges do not count.
+        keep_probability: one per edge, [E]; edges with NaN (unknown) are left out.
         same_class: whether the two ends have the same class, [E].
         ax: where to draw; a new figure if left out.
     """

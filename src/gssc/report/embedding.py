@@ -13,11 +13,11 @@ from gssc.report.style import colours, new_axes, shorten, soft_colour
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_NAMES = 20
+MOST_NAMES = 20  # maximum number of classes whose names are written on the map
 
 
 def project(embedding: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Return points in the plane at which close rows stay close (t-SNE of scikit-learn), [n, 2].
+    """Return a point in the plane for each row, so that similar rows are close (t-SNE of scikit-learn), [n, 2].
 
     Distances between separate groups are meaningless on such a map. Time grows with the number of rows: 2,000 take
     seconds.

@@ -17,7 +17,7 @@ from gssc.files import atomic_write
 from gssc.graph import Graph
 from gssc.names import nearest
 from gssc.report.calibration import reliability_diagram
-from gssc.report.classes import confusion_matrix
+from gssc.report.classes import confusion_matrix, matrix_size
 from gssc.report.curves import edge_curves, learning_curves, read_epochs
 from gssc.report.edges import keep_probability_histogram
 from gssc.report.embedding import embedding_map, project
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
-MOST_POINTS = 2000  # nodes on the map
+MOST_POINTS = 2000  # maximum number of nodes on the map
 
 
 class Written(NamedTuple):
-    """The files that were written, and why others were not."""
+    """The file of each plot that was written, and the reason for each that was skipped."""
 
     files: dict[str, Path]
     skipped: dict[str, str]
@@ -72,7 +72,7 @@ class _Plotted:
 
     @cached_property
     def judged(self) -> tuple[np.ndarray, str]:
-        """Return the nodes that errors are counted on: test nodes, or else validation nodes."""
+        """The labelled nodes on which errors are counted, and their name: test nodes, or else validation nodes."""
         graph = self.subject.graph
         for nodes, name in ((graph.test, "test nodes"), (graph.val, "validation nodes")):
             if (self.labels[nodes] >= 0).any():
@@ -94,8 +94,7 @@ def _edges(run: _Plotted, figure: Figure) -> None:
 def _confusion(run: _Plotted, figure: Figure) -> None:
     nodes, name = run.judged
     names = run.subject.model.class_names
-    side = min(4.0 + 0.35 * len(names), 12.0)
-    figure.set_size_inches(side + 1, side)
+    figure.set_size_inches(*matrix_size(len(names)))
     confusion_matrix(run.labels[nodes], run.probabilities[nodes].argmax(axis=1), names, figure.subplots(), of_what=name)
 
 
@@ -155,16 +154,16 @@ def plot_run(
 ) -> Written:
     """Draw the plots of a run and write one image file per plot.
 
-    A plot that the run has no data for is skipped, and the reason returned. True labels of test nodes are read: plots
-    show results, nothing is chosen by them.
+    A plot for which the run has no data is skipped, and the reason is returned. True labels of test nodes are read:
+    plots show results, and nothing is chosen by them.
 
     Args:
         run: folder of a run, or of a saved classifier together with ``graph``.
         out: folder for the images; ``plots`` inside the run folder if left out.
-        plots: names out of :data:`PLOTS`; all if left out.
+        plots: names of plots in :data:`PLOTS`; all if left out.
         style: ``light`` or ``dark``.
         file_format: ``png``, ``svg`` or ``pdf``.
-        graph: another graph to predict, or the table's graph of a saved classifier.
+        graph: another graph to predict, or the graph of a saved classifier's table.
         data_root: folder with data files, see :func:`gssc.data.load_dataset`.
         seed: seed of the nodes on the map and of its projection.
         on_plot: called with the name of each plot before it is drawn.

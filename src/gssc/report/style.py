@@ -95,7 +95,7 @@ def plot_style(style: Style = "light") -> Iterator[None]:
 
 
 def colours(count: int) -> list[Any]:
-    """Return this many different colours: the style's own while they last, else evenly spaced hues."""
+    """Return this many different colours: those of the style, or evenly spaced hues if it has too few."""
     matplotlib = require("matplotlib", extra="report")
     own = matplotlib.rcParams["axes.prop_cycle"].by_key()["color"]
     if count <= len(own):
@@ -111,7 +111,7 @@ def _is_dark(colour: Any) -> bool:
 
 
 def soft_colour() -> str:
-    """Return the colour of what is less prominent: reference lines, notes, points without a label."""
+    """Return the colour of less prominent parts: reference lines, notes, points without a label."""
     return str(require("matplotlib", extra="report").rcParams["xtick.color"])
 
 

@@ -16,10 +16,12 @@ WEIGHT_DECAY = 5e-4  # of every learned sparsifier, as in the released program
 class Sparsifier(nn.Module):
     """Assigns weights to the undirected edges of one graph.
 
-    A subclass declares how it can be trained; its settings are a dataclass of :mod:`gssc.sparsify.settings`. ``loss``:
-    its weights enter message passing with gradient, and it minimises the classifier's loss. ``validation``: the same,
-    on labels the classifier is not trained on. ``homophily``: it optimises the homophily objective (Eq. 16) under a
-    model that does not use edges. Empty: it has nothing to learn.
+    Its settings are a dataclass of :mod:`gssc.sparsify.settings`. A subclass lists in :attr:`trained_by` how it can be
+    trained; an empty list means that it has nothing to learn:
+
+    * ``loss``: its weights enter message passing with gradient, and it minimises the classifier's loss;
+    * ``validation``: the same, on labels that the classifier is not trained on;
+    * ``homophily``: it optimises the homophily objective (Eq. 16), under a model that does not pass messages.
 
     Args:
         rows: feature rows of all nodes.
@@ -28,6 +30,7 @@ class Sparsifier(nn.Module):
         rng: for random choices at construction.
 
     Attributes:
+        trained_by: the ways in which it can be trained.
         any_device: whether it can learn on devices other than a CPU.
         reads_features: whether it reads feature rows, which may be on disk.
         edges: the edges it assigns weights to, [2, E']: those given, without those it removed and with those it

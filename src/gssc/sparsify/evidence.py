@@ -1,4 +1,4 @@
-"""Evidence: keeps edges by the probability that they are not random pairs, estimated without the edge itself."""
+"""Evidence: keeps each edge with the probability that it is not a random pair, estimated without the edge itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Evidence(Sparsifier):
     of random pairs of nodes. Prediction keeps the edges with a probability above one half.
 
     Args:
-        keep: keep probability of each edge, [E], if it is known already.
+        keep: keep probability of each edge, [E]; estimated by default.
     """
 
     reads_features = True

@@ -1,4 +1,4 @@
-"""Base class and settings of sparsifiers that choose their edges once."""
+"""Base class of the sparsifiers that choose their edges once."""
 
 from __future__ import annotations
 

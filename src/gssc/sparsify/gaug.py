@@ -17,7 +17,7 @@ from gssc.sparsify.relaxed import edge_dots, sample_edges
 from gssc.sparsify.settings import GAUGSettings
 
 BLOCK = 512  # nodes whose scores with all others are held in memory at once
-NAMED = 4  # most partners a node may propose, as a multiple of the mean
+NAMED = 4  # maximum number of partners a node proposes, as a multiple of the mean number
 
 
 class GAUG(Sparsifier):
@@ -36,7 +36,7 @@ class GAUG(Sparsifier):
     The paper uses all pairs of nodes. Here the candidates are the observed edges and the pairs with the highest
     predicted probability after pretraining on the graph (``pretrain_epochs`` steps with a separate optimiser, as in the
     authors' program); their number is set by ``proposals``. This is done at construction, so that the candidates stay
-    the same. The loss uses as many random non-edges as there are edges. So memory grows with edges, not with pairs.
+    the same. The loss uses as many random non-edges as there are edges, so that memory grows with edges, not pairs.
 
     Prediction uses the graph as given: this is what the O, for original, stands for.
     """
@@ -82,6 +82,7 @@ class GAUG(Sparsifier):
         return self.config.predictor_weight * self._reconstruction_loss()
 
     def _reconstruction_loss(self) -> Tensor:
+        """Return the mean of the cross-entropies of edges and of the latest non-edges."""
         z, losses = self.embed(), []
         for pairs, sign in ((self.observed, 1.0), (self._non_edges, -1.0)):
             if pairs.shape[1]:
@@ -89,6 +90,7 @@ class GAUG(Sparsifier):
         return sum(losses, z.new_zeros(())) / 2
 
     def _learn_edges(self, rng: np.random.Generator) -> None:
+        """Pretrain the predictor on the graph, before it proposes edges."""
         optimizer = torch.optim.Adam(self.parameters(), lr=self.config.lr)
         self._non_edges = self.observed[:, :0]
         if self.given == 0:

@@ -21,9 +21,9 @@ class LDS(Sparsifier):
         A_{ij} \sim \mathrm{Ber}(\theta_{ij}), \quad \theta \in [0, 1]^E
 
     It starts from the graph as given, uses the gradient of a sample as that of its parameter, and projects the
-    parameters back into [0, 1] after every step. There are two simplifications. The variables are those of the given
-    edges, not of all pairs of nodes, so that it can only remove edges and its size is that of the graph. And the
-    gradient of the parameters uses the current classifier and ignores the steps that led to it. The stored parameter is
+    parameters back into [0, 1] after every step. There are two simplifications. Only the given edges have a variable,
+    not all pairs of nodes, so that it can only remove edges and its size is that of the graph. And the gradient of the
+    parameters uses the current classifier and ignores the steps that led to it. The stored parameter is
     1 - theta, so that weight decay pulls towards the given graph and keeps edges that do not affect any loss.
 
     Prediction weights an edge by theta, the mean of the samples; edges unseen in training have weight one.

@@ -111,6 +111,6 @@ class NeuralSparse(Sparsifier):
 
 
 def _either_end(missed: Tensor) -> Tensor:
-    """Map "this direction was not picked" [2E] to "one of the two was picked" [E]."""
+    """Return whether either direction of each edge was picked, [E], from whether each was not picked, [2E]."""
     there, back = missed.view(2, -1)
     return 1 - there * back

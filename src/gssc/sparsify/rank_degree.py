@@ -8,8 +8,8 @@ import numpy as np
 
 from gssc.sparsify.fixed import FixedSubset
 
-SEED_SHARE = 0.01  # of all nodes; at least one
-TOP_SHARE = 0.1  # of a seed's neighbours; at least one
+SEED_SHARE = 0.01  # share of all nodes that are seeds; at least one node
+TOP_SHARE = 0.1  # share of a seed's neighbours that are visited; at least one
 
 
 class RankDegree(FixedSubset):

@@ -127,26 +127,28 @@ def _entry(name: str) -> SparsifierEntry:
 def every_setting() -> Any:
     """Return the settings of all sparsifiers as one dataclass, for commands that accept several sparsifiers."""
     options: dict[str, tuple[str, Any, Any]] = {}
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     owners: dict[str, list[str]] = {}
-    for name in ("str_sparse", *SPARSIFIERS):  # if texts or defaults differ, those of STR-Sparse are used
-        kind = sparsifier_settings(name)
-        hints, texts = get_type_hints(kind), meanings(kind)
+    for sparsifier in ("str_sparse", *SPARSIFIERS):  # if texts or defaults differ, those of STR-Sparse are used
+        kind = sparsifier_settings(sparsifier)
+        hints, meaning = get_type_hints(kind), meanings(kind)
         for option in fields(kind):
             one = field(default=option.default, metadata=option.metadata)
             options.setdefault(option.name, (option.name, hints[option.name], one))
-            found.setdefault(option.name, texts.get(option.name, ""))
-            owners.setdefault(option.name, []).append(name)
+            texts.setdefault(option.name, meaning.get(option.name, ""))
+            owners.setdefault(option.name, []).append(sparsifier)
     made = make_dataclass("EverySparsifier", list(options.values()))
-    found["name"] = "not used in comparisons: give --sparsifiers instead."
-    whose = {name: ", ".join(dict.fromkeys(names)) for name, names in owners.items()}
-    made.__doc__ = "Settings of the sparsifiers.\n\nArgs:\n" + "".join(
-        f"    {name}: {text if name == 'name' else f'({whose[name]}) {text}'}\n" for name, text in found.items()
-    )
+    lines = [
+        f"    {name}: ({', '.join(dict.fromkeys(owners[name]))}) {text}\n"
+        for name, text in texts.items()
+        if name != "name"
+    ]
+    not_used = "    name: not used in comparisons: give --sparsifiers instead.\n"
+    made.__doc__ = "Settings of the sparsifiers.\n\nArgs:\n" + not_used + "".join(lines)
     return made
 
 
 def relevant_settings(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the settings that a sparsifier has."""
+    """Return only those of the given settings that a sparsifier has."""
     known = {option.name for option in fields(sparsifier_settings(name))}
     return {key: value for key, value in given.items() if key in known}

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-CHUNK = 16384
-MARGIN = 1e-6
+CHUNK = 16384  # edges scored at a time
+MARGIN = 1e-6  # distance of probabilities from 0 and 1, so that their logarithms are finite
 
 
 class EdgeDots(torch.autograd.Function):
@@ -18,7 +18,7 @@ class EdgeDots(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, edges: Tensor) -> Tensor:
         ctx.save_for_backward(z, edges)
-        # Writing to the array of one side takes half the time of a new array, index_select a third of the time of z[i].
+        # mul_ takes half the time of a product in a new array, and index_select a third of the time of z[i].
         return torch.cat([z.index_select(0, i).mul_(z.index_select(0, j)).sum(1) for i, j in edges.split(CHUNK, dim=1)])
 
     @staticmethod

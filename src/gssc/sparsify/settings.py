@@ -1,4 +1,4 @@
-"""The settings of every sparsifier, apart from the sparsifiers, so that a list of options needs no torch."""
+"""Settings of all sparsifiers. This module needs no torch."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class GAUGSettings(LearnedSettings):
 
 @dataclass
 class EvidenceSettings(SparsifierSettings):
-    """The sparsifier, which decides the edges to train on."""
+    """Settings of the sparsifier by evidence, which has no options."""
 
     name: str = "evidence"
 
@@ -135,8 +135,8 @@ class STRSparseSettings(LearnedSettings):
     Args:
         hidden: width of the scoring space.
         maps: linear maps from features to scores: 1 (text) or 2 in a row (released program).
-        score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` by the same over the width, which keeps the sigmoid
-            from saturating on dense features.
+        score: ``dot`` scores an edge by z_i . z_j (Eq. 5), ``mean`` divides this by the width, which keeps the
+            sigmoid from saturating on dense features.
         alpha: share of the observed edge in M = (1 - alpha) lambda + alpha A.
         temperature: temperature tau of the relaxed sample.
         noise: ``logistic`` keeps an edge with probability M (released program); ``gumbel`` adds one Gumbel variate to

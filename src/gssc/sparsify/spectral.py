@@ -10,8 +10,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from gssc.sparsify.fixed import FixedSubset
 
 EXACT_NODES = 3000  # up to this size a dense inverse takes a few seconds
-PROJECTIONS = 48  # a relative error of about sqrt(2 / 48) = 0.2 in each resistance
-TOLERANCE = 1e-6
+PROJECTIONS = 48  # gives a relative error of about sqrt(2 / 48) = 0.2 in each resistance
+TOLERANCE = 1e-6  # relative, of the linear systems
 
 
 class SpectralSparsifier(FixedSubset):
@@ -56,8 +56,8 @@ def exact_resistance(edges: np.ndarray, nodes: int) -> np.ndarray:
 def projected_resistance(edges: np.ndarray, nodes: int, rng: np.random.Generator) -> np.ndarray:
     """Return approximations of R, [E]: squared distances after a random projection, one linear system per dimension.
 
-    The projections are signs, for which the estimate of a bridge is exact: it carries the whole current of its own term
-    and none of any other.
+    The projections are random signs, for which the estimate for a bridge is exact: it carries all the current of its
+    own term and none of the others.
     """
     laplacian = graph_laplacian(edges, nodes)
     degrees = np.maximum(laplacian.diagonal(), 1)

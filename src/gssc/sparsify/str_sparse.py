@@ -82,7 +82,7 @@ class STRSparse(Sparsifier):
     def _score_space(self, rows: Rows) -> Tensor:
         if self.config.maps == 1:
             return self.first(rows)
-        # Two successive linear maps are one: multiplying them first takes d rows instead of one per node.
+        # Two successive linear maps are one linear map: their product has d rows, the features one per node.
         merged = self.first.weight @ self.second.weight.T
         bias = self.second(self.first.bias)
         return product(rows, merged) + bias

@@ -1,7 +1,7 @@
 """Edge batches: the endpoints of a few edges, their negatives, and the feature rows of the nodes involved.
 
-A batch is all the input of a model. Only this module decides whether rows come from memory or disk, and which edges a
-process gets.
+A batch is the whole input of a pair model. Only this module decides whether rows come from memory or disk, and which
+edges a process gets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Algorithm 1: alternate between the classifier theta on a sampled subgraph and the sparsifier psi on its homophily.
 
 ============  ======================================================================================================
-phase         an epoch
+phase         each epoch
 ============  ======================================================================================================
 warm-up       update theta on every edge
 alternate     sample a subgraph g' (Eq. 5, 6); update theta on g' (Eq. 13, 17), then psi by its homophily (Eq. 16, 18)
@@ -47,7 +47,7 @@ class BilevelTraining(PairTraining):
         graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings.
         plain: compute with ordinary torch operations, as on devices other than a CPU.
-        sparsifier: psi, if it is there already; otherwise it is built from the settings.
+        sparsifier: psi; by default it is built from the settings.
 
     Attributes:
         phase: ``pretrain``, ``warm-up``, ``alternate`` or ``consolidate``.
@@ -94,14 +94,15 @@ class BilevelTraining(PairTraining):
             yield Step("warm-up", logits, self.edges_of(pairs), theta)
 
     def alternate(self) -> Iterator[Step]:
-        """Update theta on a sampled subgraph, then psi by the homophily of that subgraph."""
+        """Run the loop of Algorithm 1: update theta on a sampled subgraph, then psi by the homophily of it."""
         last = self.settings.train.warmup_epochs + self.settings.train.epochs
         while self.epoch < last and not self.best.patience_is_over():
-            pairs, weights = self.sample_subgraph()  # Eq. 5 and 6
+            pairs, weights = self.sample_subgraph()  # line 3: Eq. 5 and 6
             self.sample_labels()
-            theta, pair_losses = self.update_classifier(pairs)  # Eq. 13 and 17
+            theta, pair_losses = self.update_classifier(pairs)  # lines 4 and 5: Eq. 13 and 17
             logits = self.predict_all()
-            psi = self.update_sparsifier(weights, self.pair_agreement(logits), pair_losses)  # Eq. 16 and 18
+            agreement = self.pair_agreement(logits)
+            psi = self.update_sparsifier(weights, agreement, pair_losses)  # lines 6 and 7: Eq. 16 and 18
             self.update_consensus(logits)
             yield Step("alternate", logits, self.edges_of(pairs), {**theta, **psi})
 
@@ -162,10 +163,10 @@ class BilevelTraining(PairTraining):
         pairs = self.pairs[:, kept]
         pair_losses = torch.zeros(self.pairs.shape[1], device=self.device)
 
-        def remember(batch: EdgeBatch, out: PairLogits | RowLogits, smoothness: Tensor) -> None:
+        def store(batch: EdgeBatch, out: PairLogits | RowLogits, smoothness: Tensor) -> None:
             pair_losses[kept[batch.index]] = smoothness
 
-        means = self.descend_on(self.batches.epoch(pairs, self.rng), self._weight_of_classes(pairs), remember)
+        means = self.descend_on(self.batches.epoch(pairs, self.rng), self._weight_of_classes(pairs), store)
         losses_of_all = self.processes.summed(pair_losses, len(kept))
         return {**means, "center_loss": self.update_centers()}, losses_of_all
 
@@ -187,11 +188,11 @@ class BilevelTraining(PairTraining):
     # Psi: Eq. 16 and 18 -----------------------------------------------------------------------------------------
 
     def pair_agreement(self, logits: Tensor) -> Tensor:
-        """Return the agreement of the two pseudo-labels of each pair, [P]."""
+        """Return the agreement of the two pseudo-labels of each pair, I(s_i = s_j) of Eq. 16, [P]."""
         return self.task.agreement(self._seen(logits), *torch.from_numpy(self.pairs))
 
     def update_sparsifier(self, weights: Tensor, agreement: Tensor, pair_losses: Tensor) -> dict[str, float]:
-        """Take one step of psi and return its loss."""
+        """Take one step of psi on its objective and return the loss; nothing if psi has no parameters."""
         if not weights.requires_grad or self.sparsifier_optimizer is None:
             return {}
         objective = self.settings.sparsifier.objective
@@ -203,7 +204,7 @@ class BilevelTraining(PairTraining):
     # Consensus --------------------------------------------------------------------------------------------------
 
     def update_consensus(self, logits: Tensor) -> None:
-        """Add the predictions of this epoch to the running mean; the mean with the best validation score is kept."""
+        """Add the predictions of this epoch to the running mean, and keep the mean with the best validation score."""
         self.consensus.take_in(self.task.probabilities(self._seen(logits)))
         mean, val = self.consensus.mean(), self.seen.val
         self.consensus.keep_if_best(mean, self.task.score(mean.numpy()[val], self.seen.labels[val]))

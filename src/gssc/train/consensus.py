@@ -1,4 +1,4 @@
-"""Consensus: soft labels for every training-graph node, averaged over recent epochs and over the neighbourhood.
+"""Consensus: soft labels for every node of the training graph, averaged over recent epochs and over the neighbourhood.
 
 The predictions of one epoch are noisy: a single step can change the accuracy by a point. Their mean over recent epochs
 varies less, and averaging it over the neighbours that agree with a node is more accurate still. If wrong edges or

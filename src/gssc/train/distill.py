@@ -24,8 +24,8 @@ from gssc.train.training import Epoch, Outcome, Step, Training
 class DistillTraining(Training):
     """Trains a student on the predictions of a teacher; both are supervised. The sparsifier acts on the teacher.
 
-    The teacher has the settings of its own paper for this dataset. Its whole graph is the training view: otherwise, in
-    the inductive setting, its predictions for seen nodes would use features of test nodes across edges.
+    The teacher has the settings of its own paper for this dataset. It gets only the training view: otherwise, in the
+    inductive setting, its predictions for seen nodes would depend on the features of test nodes.
 
     Args:
         graph: the problem. Teacher and student use only :meth:`~gssc.graph.Graph.training_view` of it.
@@ -45,10 +45,20 @@ class DistillTraining(Training):
         """Yield the teacher's epochs, then the student's, numbered consecutively."""
         if not self.student.epoch:
             for record in self.teacher.epochs():
+                self._count_epochs()
                 yield replace(record, phase="teacher", best=False)
         self._teach()
         for record in self.student.epochs():
+            self._count_epochs()
             yield self._numbered(record)
+
+    def _count_epochs(self) -> None:
+        self.epoch = self.teacher.epoch + self.student.epoch
+
+    def epochs_ahead(self) -> dict[str, int]:
+        """Return the number of epochs still to come by phase, for progress bars."""
+        teacher, student = (part.config.train.epochs - part.epoch for part in (self.teacher, self.student))
+        return {"teacher": 0 if self.student.epoch else teacher, "student": student}
 
     def _teach(self) -> None:
         assert isinstance(self.student.model, GLNN)
@@ -66,6 +76,7 @@ class DistillTraining(Training):
         """Restore a state of :meth:`state_dict`."""
         for name, part in self.components().items():
             part.load_state_dict(state[name])
+        self._count_epochs()
         if self.student.epoch:  # then the teacher is finished
             self.teacher.restore_best(self.teacher.best.weights)
 

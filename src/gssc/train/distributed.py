@@ -30,16 +30,17 @@ from gssc.data.npy_files import write_array
 from gssc.errors import GsscError
 
 Value = TypeVar("Value")
-# For the process that reads a large graph for the others. One that ends is noticed at once, by its closed connection.
+# Long enough for a process that reads a large graph for the others. A process that ends closes its connections, which
+# the others notice immediately.
 LONGEST_WAIT = timedelta(hours=24)
 LOST = "a process of this run ended, or torchrun was stopped; to continue, run the same command with --resume"
-# Words in the errors of gloo and NCCL when the other end of a connection is gone.
+# Words in the errors of gloo and NCCL when the other end of a connection has ended.
 LOST_WORDS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset", "Broken pipe", "Socket")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, from the view of one of them.
+    """The processes of a run, as seen by one of them.
 
     Args:
         rank: number of this process.
@@ -73,7 +74,7 @@ class Processes:
         waits for them.
 
         Args:
-            items: what the processes compute one after another; each has its own share of an item.
+            items: batches that the processes compute one after another; each process has its own share of a batch.
             amounts: function that returns the total weight of each mean of a share: its number of pairs, or the sum of
                 its weights.
         """
@@ -157,7 +158,7 @@ class Processes:
         return found
 
     def shared_arrays(self, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Return arrays that one process per machine makes; the others map its files, so that memory holds them once.
+        """Return arrays that one process per machine makes; the others map its files, so that they share the memory.
 
         The files are temporary and are deleted as soon as every process has opened them.
         """

@@ -2,8 +2,8 @@
 
 Edges are on disk in the order of their nodes. A pass permutes blocks of consecutive edges, reads some of them at a time
 into a buffer, and shuffles both directions of every edge in it. Reads are long, memory is that of a buffer, and every
-pair comes exactly once per pass. The order of a pass depends only on the seed and its number, so that a position is
-three numbers.
+pair comes exactly once per pass. The order of a pass depends only on the seed and its number, so that three
+numbers are enough to resume it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from gssc.data.array_file import ArrayFile
 
 BLOCK = 2048  # edges that are read together
-BLOCKS = 32  # of a buffer
+BLOCKS = 32  # blocks per buffer
 AHEAD = 4  # batches prepared in advance
 
 Item = TypeVar("Item")
@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class Position:
-    """The next batch: its pass over the edges, its buffer in the pass, its place in the buffer."""
+    """Position of a batch: numbers of the pass over the edges, of the buffer in it, and of the batch in the buffer."""
 
     passes: int = 0
     buffer: int = 0
@@ -149,13 +149,13 @@ def cut(order: np.ndarray, size: int, least: int = 2) -> list[np.ndarray]:
 
 
 def prefetched(items: Iterable[Item], ahead: int = AHEAD) -> Iterator[Item]:
-    """Yield the items of an iterable, made ahead by a thread; an error is raised in place of the item.
+    """Yield the items of an iterable, made ahead by a thread; an error of the iterable is raised here.
 
     The thread ends with the iterable, or soon after the iterator is closed.
 
     Args:
-        items: made one after another.
-        ahead: number of items that exist at a time besides the one in use; no item is begun before there is room.
+        items: source of the items.
+        ahead: maximum number of items made in advance; the thread waits when it has made that many.
     """
     waiting: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     stopped, room = threading.Event(), threading.Semaphore(ahead + 1)

@@ -17,8 +17,8 @@ from gssc.signals import ENDING, interrupted_by
 # Parameter numbers of mallopt in glibc.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _ONE_GIB = 2**30
-# glibc raises its thresholds up to these values as large blocks are freed. That mode ends with the first call of
-# mallopt and cannot be restarted, so the thresholds are left at these values.
+# By default glibc raises its thresholds up to these values as large blocks are freed. The first call of mallopt ends
+# that mode for good, so the thresholds are set to these values afterwards.
 _USUAL_MMAP, _USUAL_TRIM = 32 * 2**20, 64 * 2**20
 
 _depth = 0  # number of runs in progress
@@ -26,7 +26,7 @@ _depth = 0  # number of runs in progress
 
 @contextmanager
 def computing(threads: int) -> Iterator[None]:
-    """Set the threads of matrix products and keep freed memory for the next batch; both are undone at the end."""
+    """Set the number of threads of matrix products and reuse freed memory, within the context."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -74,8 +74,8 @@ def _c_library() -> Any | None:
 class Interruption:
     """Postpones the first Ctrl+C, SIGTERM or SIGHUP, so that the current epoch can be finished and saved.
 
-    A second signal takes effect at once. SIGHUP that is ignored, as under ``nohup``, stays so. Only the main thread can
-    handle signals; in others nothing is postponed.
+    A second signal takes effect immediately. SIGHUP stays ignored if it was, as under ``nohup``. Only the main thread
+    can handle signals; in other threads nothing is postponed.
 
     Args:
         on_request: called when the first signal arrives.

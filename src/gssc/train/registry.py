@@ -21,9 +21,9 @@ STREAMED = {
     "gssc": "gssc.learner.streamed:StreamedLearner",
     "str_contrast": "gssc.train.stream:StreamedTraining",
 }
-# Through a loss that depends on edges; a model that only trains on pairs has no such loss (Sec. III-D).
+# Ways that need a loss that depends on edges; a model that only trains on pairs has no such loss (Sec. III-D).
 THROUGH_MESSAGES = ("loss", "validation")
-WITHOUT_GRADIENT = ("gssc.train.spread", "gssc.learner.closed_form")  # trainings without a gradient
+WITHOUT_GRADIENT = ("gssc.train.spread", "gssc.learner.closed_form")  # modules of trainings without a gradient
 
 
 def training_class(model: str) -> Any:
@@ -44,7 +44,7 @@ def training_for(graph: Graph, config: RunConfig) -> Any:
 
 
 def gigabytes(graph: Graph) -> float:
-    """Return the memory of a graph's features as float32 and of both directions of its edges as int64, in GB."""
+    """Return the memory that a graph's features as float32 and its edges in both directions as int64 take, in GB."""
     return (4 * graph.num_nodes * graph.num_features + 32 * graph.num_edges) / 1e9
 
 

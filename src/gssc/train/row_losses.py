@@ -1,7 +1,7 @@
 """Eq. 13 for pairs that are mixed at the outputs, with its gradient in closed form.
 
-Where ``model.mix_at`` is ``output``, a row passes the network once per batch. What depends on one row is computed once
-per row, what depends on both ends of a pair once per pair, and the gradient comes from the same arrays.
+Where ``model.mix_at`` is ``output``, a row passes the network once per batch. Terms of one row are computed once
+per row, terms of both ends of a pair once per pair, and the gradient uses the same arrays.
 The value is that of :mod:`gssc.train.losses` on :meth:`gssc.models.str_contrast.RowLogits.pairs`, up to rounding.
 
 Shapes: U rows in a batch, B pairs, C classes.
@@ -25,13 +25,13 @@ def weighted_targets(
     of_pairs: float = 1.0,
     of_labels: float = 1.0,
 ) -> Tensor:
-    """Return what every row is trained towards, times the weight of one end, [U, C].
+    """Return the training target of every row, times the weight of one end, [U, C].
 
-    These are known labels, weighted as in Eq. 12, plus a teacher's opinion.
+    Targets are known labels, weighted as in Eq. 12, plus the probabilities of a teacher.
 
     Args:
         out: outputs of the batch.
-        labels: class of both ends, -1 where unknown, [2, B]; all ends of a row have the same label.
+        labels: class of both ends, -1 where unknown, [2, B]; all ends of the same row have the same label.
         soft: the teacher's probabilities of rows, [U, C]; None without a teacher.
         class_weight: weight of each class, [C].
         of_pairs, of_labels: factors of the means over pairs and over labels.
@@ -51,7 +51,7 @@ def weighted_targets(
 def row_losses(
     out: RowLogits, targets: Tensor, smoothness_weight: float, negative_weight: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the sum of both losses, and without gradient its classification part, and l_ij of every pair, [B].
+    """Return the total loss, and without gradient its classification part and l_ij of every pair, [B].
 
     The classification loss of an end with target t and prediction y, whose pair mixes to z (Eq. 8), is the cross
     entropy of t with softmax(y) plus that with softmax(z).
@@ -70,7 +70,7 @@ def row_losses(
 
 
 class _RowLosses(torch.autograd.Function):
-    """Computes the gradient in the forward pass, where every array it needs is at hand."""
+    """Computes the gradient in the forward pass, which has every array it needs."""
 
     @staticmethod
     def forward(
@@ -103,7 +103,7 @@ class _RowLosses(torch.autograd.Function):
             to_y.index_add_(0, end, pull)
             to_mixed.append(grad.mul_(end_mass.unsqueeze(1)).sub_(target).sub_(pull))
             to_beta.append(side * _row_sums(grad * apart))
-        # A mixed point hands its share beta to its far end and the rest to its own.
+        # A mixed point is (1 - beta) of its own end plus beta of the other, and so is its gradient.
         moved = _scaled(to_mixed[1], beta[1]) - _scaled(to_mixed[0], beta[0])
         to_z.index_add_(0, ends[0], to_mixed[0].add_(moved)).index_add_(0, ends[1], to_mixed[1].sub_(moved))
 

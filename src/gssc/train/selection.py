@@ -30,7 +30,7 @@ class Epoch:
     val_score: float = math.nan
     val_loss: float = math.nan
     test_score: float = math.nan
-    edges_kept: int = 0  # undirected edges in the sampled subgraph, in at least one direction
+    edges_kept: int = 0  # undirected edges in the sampled subgraph, in at least one direction; pairs if streamed
     homophily: float = math.nan  # of the sampled subgraph, by true labels
     pseudo_homophily: float = math.nan  # homophily by pseudo-labels
     seconds: float = 0.0

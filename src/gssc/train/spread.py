@@ -41,7 +41,7 @@ class SpreadTraining(Training):
     def __init__(self, graph: Graph, config: RivalConfig):
         super().__init__(graph, config)
         settings = config.sparsifier
-        training_way(config.model.name, settings.name)  # raises if the sparsifier would have to learn
+        training_way(config.model.name, settings.name)  # raises for a sparsifier that has to be trained
         if not self.task.has_classes:
             raise GsscError(f"{config.model.name} spreads one class per node; {graph.name} has multi-label targets")
         self.kind = model_entry(config.model.name).load()

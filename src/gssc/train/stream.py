@@ -46,16 +46,17 @@ from gssc.train.training import Judge, Outcome, Step, Training
 from gssc.trust.streamed import NodeSketches, Sketches, StreamedTrust
 
 SPARSIFIERS = ("none", "evidence")  # sparsifiers that can be computed for a batch of edges
-JUDGED = 10_000  # most validation nodes that an epoch is scored on
-SHOWN = 2_000  # most training and test nodes; their scores are for the learning curve only
-TESTED = 200_000  # most test nodes of the final score
-COUNTED = 512  # most pairs of a batch whose predictions are compared for the record
-SAMPLED_EDGES = 100_000  # most edges whose trust is reported at the end
-NUMBERS_AT_A_TIME = 1 << 20  # size of a block of feature rows that are predicted together
-RUN = 16  # edges that stay together where rows pass the network once per batch (model.mix_at output)
-NUMBERS_AHEAD = 1 << 22  # of feature rows in batches that are prepared ahead, unless one batch has more
+# Maximum numbers of:
+JUDGED = 10_000  # validation nodes that an epoch is scored on
+SHOWN = 2_000  # training and test nodes; their scores are for the learning curve only
+TESTED = 200_000  # test nodes of the final score
+COUNTED = 512  # pairs of a batch whose predictions are compared for the record
+SAMPLED_EDGES = 100_000  # edges whose trust is reported at the end
+NUMBERS_AT_A_TIME = 1 << 20  # feature values in a block of rows that are predicted together
+NUMBERS_AHEAD = 1 << 22  # feature values in batches prepared ahead, unless one batch has more
 
-NO_EDGES = np.empty(0, dtype=np.int64)  # of a step: which are kept is not stored
+RUN = 16  # edges that stay together where rows pass the network once per batch (model.mix_at output)
+NO_EDGES = np.empty(0, dtype=np.int64)  # edges of a step: the kept ones are not stored
 SKETCHING = {"rows": "sketches of features", "edges": "sketches of neighbourhoods"}  # stages of the preparation
 
 Teacher = Callable[[NodeSketches, np.ndarray], np.ndarray]  # sketches and rows [n, d] of nodes to probabilities [n, C]
@@ -63,20 +64,18 @@ Teacher = Callable[[NodeSketches, np.ndarray], np.ndarray]  # sketches and rows 
 
 @dataclass
 class StreamedBatch(EdgeBatch):
-    """A batch with its node numbers and its position in the stream.
+    """A batch with the node numbers of its pairs.
 
     Attributes:
         ends: node numbers of both ends, [2, B].
-        next: position of the next batch.
     """
 
     ends: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
-    next: Position = field(default_factory=Position)
 
 
 @dataclass
 class StreamedStep(Step):
-    """An epoch with homophily summed over its batches."""
+    """The output of an epoch, with the number of its pairs and their homophily, counted batch by batch."""
 
     pairs: int = 0
     homophily: float = math.nan
@@ -250,56 +249,58 @@ class StreamedTraining(PairTraining):
 
     def train_epoch(self) -> StreamedStep:
         """Train on the next batches, take a step on class centres, and predict the nodes to score."""
-        counted = np.zeros(5)  # pairs, pairs with two known labels, of these alike; predicted alike; steps
+        counted = np.zeros(4)  # pairs; pairs with two known labels; of these, with equal labels; pairs predicted alike
 
         def count(batch: StreamedBatch, out: PairLogits | RowLogits, smoothness: Tensor) -> None:
-            self.position = batch.next
-            counted[:4] += (len(batch), *self._agreement(batch), self._predicted_agreement(out, len(batch)))
+            counted[:] += (len(batch), *self._agreement(batch), self._predicted_agreement(out, len(batch)))
 
         sparsify = self.epoch >= self.settings.train.warmup_epochs
         means = self.descend_on(self.epoch_batches(sparsify), self.class_weight, count)
         means["center_loss"] = self.update_centers()
-        counted = (2 if self.stream.run else 1) * self.processes.count * self.processes.mean(counted)
+        directions = 2 if self.stream.run else 1  # that a pair of a batch stands for
+        pairs, known, alike, predicted_alike = directions * self.processes.count * self.processes.mean(counted)
         return StreamedStep(
             "pairs",
             self.predict_judged(),
             NO_EDGES,
             means,
-            int(counted[0]),
-            counted[2] / counted[1] if counted[1] else math.nan,
-            counted[3] / counted[0] if counted[0] else math.nan,
+            pairs=int(pairs),
+            homophily=alike / known if known else math.nan,
+            pseudo_homophily=predicted_alike / pairs if pairs else math.nan,
         )
 
     def epoch_batches(self, sparsify: bool) -> Iterator[StreamedBatch]:
-        """Yield the batches of one epoch, prepared ahead by a thread."""
+        """Yield the batches of one epoch, prepared ahead by a thread, and move :attr:`position` past them."""
         most = self.settings.train.max_batches
         drawn = islice(self.stream.endless(self.position), most) if most else self.stream.batches(self.position)
-        made = (self.made_batch(pairs, sparsify) for pairs in drawn)
-        return prefetched((batch for batch in made if batch is not None), self.ahead)
+        made = ((self.made_batch(pairs, sparsify), pairs.next) for pairs in drawn)
+        for batch, following in prefetched(made, self.ahead):
+            self.position = following  # also past a batch without enough pairs, which would be empty every time
+            if batch is not None:
+                yield batch
 
     def made_batch(self, drawn: PairBatch, sparsify: bool) -> StreamedBatch | None:
         """Return a batch with its feature rows, without pairs dropped by the evidence; None if fewer than two stay."""
         batch = self.batches.batch(drawn.pairs, drawn.index, drawn.rng)
         ends = drawn.pairs[:, batch.index]
-        found = StreamedBatch(**_fields(batch), ends=ends, next=drawn.next)
-        sparsify = sparsify and self.trust is not None
-        if not sparsify and self.teacher is None:
+        found = StreamedBatch(**_fields(batch), ends=ends)
+        trust = self.trust if sparsify else None
+        if trust is None and self.teacher is None:
             return found
         assert self.sketches is not None
         assert isinstance(batch.rows, Tensor)
         sketches, rows = self.sketches.of_nodes(batch.nodes), batch.rows.cpu().numpy()
         if self.teacher is not None:
             found.soft = torch.from_numpy(self.teacher(sketches, rows)).to(self.device)
-        if sparsify:
-            assert self.trust is not None
-            places = torch.stack([batch.source, batch.target]).cpu().numpy()
-            draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
-            kept = np.flatnonzero(draws < self.trust.keep(sketches, rows, places))
-            if len(kept) < 2 and self.processes.count == 1:
-                return None
-            kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
-            return _some_pairs(found, kept)
-        return found
+        if trust is None:
+            return found
+        places = torch.stack([batch.source, batch.target]).cpu().numpy()
+        draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
+        kept = np.flatnonzero(draws < trust.keep(sketches, rows, places))
+        if len(kept) < 2 and self.processes.count == 1:
+            return None
+        kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
+        return _some_pairs(found, kept)
 
     def sampled_edges(self, seed: int) -> np.ndarray:
         """Return a sample of the edges visible in training, in random blocks of the graph, [2, n]."""
@@ -416,5 +417,4 @@ def _some_pairs(batch: StreamedBatch, kept: np.ndarray) -> StreamedBatch:
         index=batch.index[kept],
         soft=None if batch.soft is None else batch.soft.index_select(0, rows),
         ends=batch.ends[:, kept],
-        next=batch.next,
     )

@@ -28,12 +28,12 @@ from gssc.train.process import is_mixed, usable_device
 from gssc.train.row_losses import row_losses, weighted_targets
 from gssc.train.training import Diverged, Training, deployed_mlp, training_labels
 
-CENTER_NODES = 4096  # most nodes used in the step on class centres, to limit its cost
+CENTER_NODES = 4096  # maximum number of nodes in the step on class centres, to limit its cost
 
 
 @dataclass
 class PairLosses:
-    """Losses of a batch: what is minimised, its two parts, and l_ij of every pair, [B], without gradient."""
+    """Losses of a batch: the total to minimise, its two parts, and l_ij of every pair, [B], without gradient."""
 
     total: Tensor
     smoothness: Tensor
@@ -50,9 +50,10 @@ class PairTraining(Training):
         settings: settings of pair training.
         table: feature rows of the nodes visible in training.
         labels: their labels, -1 or NaN where unknown.
-        model, averaged, optimizer: the classifier, the running average of its weights, and what updates it.
+        model, averaged, optimizer: the classifier, the running average of its weights, and its
+            optimiser.
         class_weight: weight of each class, [C], in addition to the weights of the objective.
-        center_nodes: most nodes used in the step on class centres.
+        center_nodes: maximum number of nodes in the step on class centres.
     """
 
     several_processes = True
@@ -73,7 +74,7 @@ class PairTraining(Training):
         self.processes, size = processes(), self.settings.train.batch_size
         self.own_rng = self.processes.own_rng(self.rng)  # for what differs between processes: dropout
         least = 2 * self.processes.count
-        if size < least > 2:
+        if self.processes.count > 1 and size < least:
             raise GsscError(f"train.batch_size is {size}: {self.processes.count} processes need at least {least}")
 
     def _build_classifier(self, seen: Graph) -> None:
@@ -127,7 +128,7 @@ class PairTraining(Training):
         """Return the outputs of the model for a batch and its losses (Eq. 13).
 
         Args:
-            batch: pairs, of which this process may have a share.
+            batch: the pairs of this process.
             class_weight: weight of each class, [C].
             scales: factors of the means over pairs and over labels.
         """
@@ -183,7 +184,7 @@ class PairTraining(Training):
         return np.flatnonzero(self.labels.numpy() >= 0)
 
     def _rows_for_centers(self, nodes: np.ndarray) -> Rows:
-        """Return feature rows of nodes; all of them are built once and kept."""
+        """Return the feature rows of nodes; the table of all nodes is built once and reused."""
         return self.table.all() if len(nodes) == self.table.shape[0] else self.table.rows(nodes)
 
     def descend_towards(self, batches: Iterable[tuple[Rows, Tensor]], class_weight: Tensor | None = None) -> float:
@@ -217,7 +218,7 @@ class PairTraining(Training):
             return self.shared(method, given)
 
     def _amounts(self, batch: EdgeBatch, class_weight: Tensor | None) -> tuple[float, float]:
-        """Return what the means over this process's pairs and labels are weighted by."""
+        """Return the weights of this process's means over pairs and over labels in the means over all processes."""
         if self.processes.count == 1:
             return 1.0, 1.0
         return len(batch), self.task.loss_weight(batch.labels, class_weight)

@@ -1,4 +1,4 @@
-"""Training: the common interface of all trainings, built from a graph and settings, run by epochs, and resumable.
+"""Training: the common interface of all trainings, built from a graph and settings, run epoch by epoch, and resumable.
 
 :func:`gssc.train.registry.training_class` returns the class for each model.
 """
@@ -44,11 +44,11 @@ __all__ = [
 
 
 class Diverged(GsscError):
-    """A loss or a prediction is no longer a finite number.
+    """Raised if a loss or a prediction is no longer a finite number.
 
     Args:
-        where: epoch, and batch if known.
-        remedy: suggested change.
+        where: the epoch, and the batch if known, for the message.
+        remedy: suggested change of settings.
     """
 
     def __init__(self, where: str, remedy: str = "lower the learning rate"):
@@ -71,7 +71,7 @@ class Outcome:
         scores: logits (or shares) of every node of the graph, test nodes in the graph's setting, [N, C].
         seconds: time of training, without reading data and without computing scores for the record.
         epochs: number of epochs trained.
-        edges_kept: number of undirected edges trusted at the end.
+        edges_kept: number of undirected edges kept by the sparsifier at the end.
         edges_total: number of undirected edges visible in training.
     """
 
@@ -194,7 +194,7 @@ class Training(ABC):
         restore_rng(self.rng, state["rng"])
 
     def restore_counters(self, counters: State, *names: str) -> None:
-        """Restore counters by name; ``epoch``, which must be among them, must be possible."""
+        """Restore counters by name. Raises ValueError for an invalid ``epoch``, which must be among them."""
         for name in names:
             setattr(self, name, counters[name])
         if not isinstance(self.epoch, int) or self.epoch < 0:
@@ -207,7 +207,7 @@ class Training(ABC):
         return sparsifier is not None and bool(sparsifier.trains)
 
     def kept(self) -> Epoch:
-        """The record of the kept epoch."""
+        """Return the record of the kept epoch."""
         if self.best.record is None:
             raise GsscError("nothing was trained: the schedule has no epochs")
         return self.best.record
@@ -237,7 +237,7 @@ class Training(ABC):
         """Return the model as a plain MLP. Raises :class:`NeedsGraph` with the reason if it cannot be one."""
 
     def note(self) -> str | None:
-        """Return what may have harmed the result, in one line; None if nothing is known."""
+        """Return a one-line warning about the result; None if there is none."""
         return None
 
     @abstractmethod

@@ -17,8 +17,8 @@ from gssc.molecules.fingerprints import morgan_counts
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
 from gssc.settings import setting
 
-CALLS = 20  # of a callback while a forest is fitted
-MARGIN = 1e-3  # forests predict shares of trees; keeps the logits of 0 and 1 finite
+CALLS = 20  # about how often a callback is called while a forest is fitted
+MARGIN = 1e-3  # distance of predicted shares from 0 and 1, so that their logits are finite
 
 
 @dataclass
@@ -97,8 +97,8 @@ def fitted_forest(
         trees: number of trees.
         seed: seed of the forest.
         regression: whether to predict values instead of classes.
-        out_of_bag: add predictions of its own rows by trees fitted without them.
-        on_trees: called with the number of trees fitted so far, about twenty times; the forest is the same.
+        out_of_bag: whether to also compute predictions of its own rows by the trees fitted without them.
+        on_trees: called with the number of trees fitted so far, about twenty times; does not change the forest.
     """
     ensemble = require("sklearn.ensemble", extra="molecules")
     rows = np.asfortranarray(rows)  # a split reads one column: fitting takes a third of the time of the usual order

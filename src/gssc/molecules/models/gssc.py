@@ -42,7 +42,7 @@ from gssc.train.checkpoint import State
 from gssc.train.losses import homophily_ratio, pair_smoothness
 from gssc.train.optimize import descend
 
-MOLECULES_FOR_NORMS = 2048
+MOLECULES_FOR_NORMS = 2048  # maximum number of molecules for the statistics of batch norms
 
 
 @dataclass
@@ -195,9 +195,10 @@ class GSSCTraining(MoleculeTraining):
         self.sparsifier = STRSparse(SparseRows(self.rows.matrix), self.row_pairs, config, self.rng)
         self.sparsifier_optimizer = torch.optim.Adam(self.sparsifier.parameters(), lr=settings.sparsifier_lr)
         self.keep = KeepProbability(len(key))
-        self.clusters = Classes(settings.embedding)  # the task of head f for an atom
+        self.clusters = Classes(settings.embedding)  # the entries of an atom's embedding are soft clusters
 
     def _bonds_of(self, index: np.ndarray) -> np.ndarray:
+        """Return the numbers of the bonds of these molecules."""
         mask = np.zeros(len(self.molecules), dtype=bool)
         mask[index] = True
         return np.flatnonzero(np.repeat(mask, np.diff(self.molecules.bond_starts)))
@@ -292,8 +293,8 @@ class GSSCTraining(MoleculeTraining):
         return torch.stack([(label[first] == label[second]).float() for label in labels]).mean(0)
 
     def end_of_pass(self, step: MoleculeStep) -> None:
-        """Take one step of STR-Sparse on the homophily of a sampled set of training bonds (Eq. 16 and 18)."""
-        if self.objective.regression:  # it does not improve rankings, so binary targets do without
+        """Take one step of STR-Sparse on the homophily of a sample of the training bonds (Eq. 16 and 18)."""
+        if self.objective.regression:  # binary targets are ranked, which it does not improve
             self.settle_norms()
         agree = self.agreement()[self.train_pairs]
         step.phase = "warm-up"
@@ -336,7 +337,7 @@ class GSSCTraining(MoleculeTraining):
 
 @contextmanager
 def without_dropout(model: Committee) -> Iterator[None]:
-    """Switch off the dropout of every member for a while."""
+    """Switch off the dropout of every member within the context."""
     rates = [member.atoms.config.dropout for member in model]
     dropouts = [layer for layer in model.modules() if isinstance(layer, nn.Dropout)]
     for member in model:

@@ -73,7 +73,7 @@ class TaughtGSSCTraining(GSSCTraining):
 
 
 def with_unlabelled(molecules: MoleculeSet, extra: MoleculeSet) -> MoleculeSet:
-    """Return the set with molecules appended that have no known target and are in no part of the split."""
+    """Return the set with other molecules appended, without targets and in no part of the split."""
     unknown = np.full((len(extra), molecules.num_targets), np.nan, dtype=np.float32)
     return concatenate([molecules, extra], molecules.name).with_(
         targets=np.concatenate([molecules.targets, unknown]),

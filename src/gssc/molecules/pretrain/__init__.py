@@ -1,1 +1,1 @@
-"""Self-supervised rivals: one file per pretext task, one shared loop that pre-trains an encoder and fine-tunes it."""
+"""Self-supervised baselines: one file per pretext task, and one loop that pre-trains an encoder and fine-tunes it."""

@@ -1,4 +1,4 @@
-"""Pre-train an encoder once per pretext task, pool and sizes; fine-tune it on the labels like a supervised GCN.
+"""Pre-train an encoder once per pretext task, pool and settings; fine-tune it on the labels like a supervised GCN.
 
 The pre-trained weights are stored in the cache folder, with a checkpoint after every epoch, so that pre-training
 resumes after an interruption and the seeds of a comparison share it.
@@ -30,7 +30,7 @@ from gssc.settings import setting
 from gssc.train.checkpoint import State, load_checkpoint, restore_rng, rng_state, save_checkpoint
 from gssc.train.optimize import descend
 
-FORMAT = 1  # part of the cache key
+FORMAT = 1  # part of the cache key, to be increased when the same settings give other weights
 
 
 @dataclass
@@ -83,9 +83,9 @@ def pretrained(pretext: type[Pretext], encoder: GraphEncoder, pool: MoleculeSet,
     """Pre-train an encoder in place, starting from the cache if possible."""
     path = checkpoint_path(pretext, pool, config)
     state = load_checkpoint(path) if path.exists() else None
-    if state and state["epoch"] >= config.pretrain_epochs:  # without computing what the task needs for training
-        saved = ((name.partition("."), value) for name, value in state["task"].items())
-        encoder.load_state_dict({name: value for (part, _, name), value in saved if part == "encoder"})
+    if state and state["epoch"] >= config.pretrain_epochs:  # the task is not built: some compute much in advance
+        own, weights = "encoder.", state["task"]
+        encoder.load_state_dict({name.removeprefix(own): weights[name] for name in weights if name.startswith(own)})
         return
     with ProgressBar("pre-training", config.pretrain_epochs, "epochs") as bar:
         task = pretrain(pretext, pool, config, path, state, bar.advance)

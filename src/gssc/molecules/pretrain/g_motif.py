@@ -19,7 +19,7 @@ Settings = PretrainSettings
 
 
 class GMotif(Pretext):
-    """A binary target per functional group: whether it occurs."""
+    """Predicts for each functional group whether it occurs in the molecule."""
 
     def __init__(self, encoder: GraphEncoder, pool: MoleculeSet):
         super().__init__(encoder, pool)

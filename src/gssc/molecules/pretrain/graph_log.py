@@ -13,7 +13,7 @@ from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.pretrain.finetune import PretrainedTraining, PretrainSettings
 from gssc.molecules.pretrain.pretext import Pretext, matching_loss, projection, random_mask
 
-PROTOTYPES = (32, 8)  # of the lower and the upper level
+PROTOTYPES = (32, 8)  # number of prototypes at the lower and at the upper level
 HIDDEN_SHARE = 0.2
 TEMPERATURE = 0.2
 

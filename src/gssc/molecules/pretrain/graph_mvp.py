@@ -20,10 +20,10 @@ from gssc.molecules.pretrain.finetune import PretrainedTraining, PretrainSetting
 from gssc.molecules.pretrain.pretext import Pretext, matching_loss, projection
 from gssc.molecules.smiles import chemistry, parse
 
-CONFORMERS = 400  # molecules of the pool that get one
-FILTERS = 32
-LONGEST = 10.0  # Angstrom
-MOST_ATOMS = 60
+CONFORMERS = 400  # maximum number of molecules of the pool with a conformer
+FILTERS = 32  # Gaussian filters of distances
+LONGEST = 10.0  # largest distance of a filter's centre, in Angstrom
+MOST_ATOMS = 60  # larger molecules get no conformer
 
 
 Settings = PretrainSettings
@@ -82,9 +82,9 @@ def conformers(molecules: MoleculeSet, count: int) -> dict[int, np.ndarray]:
     settings.randomSeed, settings.maxIterations = 7, 5
     found: dict[int, np.ndarray] = {}
     for number, text in enumerate(molecules.smiles):
-        molecule = parse(text)
         if len(found) == count:
             break
+        molecule = parse(text)
         if molecule.GetNumAtoms() > MOST_ATOMS or embedding.EmbedMolecule(full := chem.AddHs(molecule), settings) < 0:
             continue
         found[number] = full.GetConformer().GetPositions()[: molecule.GetNumAtoms()].astype(np.float32)

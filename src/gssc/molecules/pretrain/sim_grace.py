@@ -14,14 +14,14 @@ from gssc.molecules.molecule_set import MoleculeSet
 from gssc.molecules.pretrain.finetune import PretrainedTraining, PretrainSettings
 from gssc.molecules.pretrain.pretext import Pretext, matching_loss, projection
 
-NOISE = 0.1  # of the perturbation, in standard deviations of each weight tensor
+NOISE = 0.1  # standard deviation of the perturbation, relative to that of each weight tensor
 
 
 Settings = PretrainSettings
 
 
 class SimGRACE(Pretext):
-    """Contrasts the encoder with a copy with Gaussian noise on its weights, without augmenting the molecule."""
+    """Contrasts the encoder with a copy that has Gaussian noise on its weights; molecules are not augmented."""
 
     def __init__(self, encoder: GraphEncoder, pool: MoleculeSet):
         super().__init__(encoder, pool)

@@ -15,7 +15,7 @@ AUGMENTATIONS = ("drop_atoms", "hide_atoms", "drop_bonds", "subgraph")
 def random_view(
     graph: GraphTensors, share: float, rng: np.random.Generator, kind: str | None = None
 ) -> tuple[GraphTensors, Tensor | None]:
-    """Return an augmented batch and the atoms to hide in it, by a random or named augmentation."""
+    """Return an augmented batch and a mask of the atoms to hide in it, if any, by a random or named augmentation."""
     kind = kind or AUGMENTATIONS[rng.integers(len(AUGMENTATIONS))]
     count = len(graph.atoms)
     if kind == "hide_atoms":
