@@ -81,7 +81,7 @@ _FIELDS = {"label": ("labels",), "structure": ("edges", "edge_weight"), "feature
 
 @dataclass(frozen=True)
 class NoiseSpec:
-    """A kind of noise and its rate, from 0 to 1; kind "none" is no noise. `parse_noise` reads its `str`."""
+    """A kind of noise and its rate, from 0 to 1; kind "none" adds none. `parse_noise(str(spec))` equals `spec`."""
 
     kind: str = "none"
     rate: float = 0.0
