@@ -33,7 +33,7 @@ from gssc.names import nearest
 Settings = dict[str, Any]
 LONGEST_SETTINGS = 100_000  # bytes; PyYAML needs a minute for a few megabytes
 
-# What a value of each type may be, and what an error calls it. NumPy's numbers are numbers, too.
+# The class that values of each type must have, which includes NumPy's numbers, and its name in errors.
 KINDS: dict[type, tuple[type, str]] = {
     bool: (bool, "True or False"),
     int: (Integral, "a whole number"),
@@ -220,8 +220,6 @@ def read_settings(path: str | Path) -> Settings:
         raise GsscError(f"cannot read settings from {path}: there is no such file") from None
     except UnicodeDecodeError:
         raise GsscError(f"cannot read settings from {path}: it is not UTF-8 text") from None
-    except OSError as error:
-        raise GsscError(f"cannot read settings from {path}: {error.strerror or error}") from None
     return parse_yaml(text, str(path))
 
 
