@@ -184,7 +184,7 @@ class Graph:
 
     @cached_property
     def task(self) -> Task:
-        """What is predicted for each node; see :mod:`gssc.tasks`."""
+        """The prediction task of the nodes; see :mod:`gssc.tasks`."""
         return node_task(self.labels, self.class_names)
 
     @property

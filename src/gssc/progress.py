@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gssc.train.training import Epoch, Training
 
 SECONDS_BETWEEN_LINES = 10.0
-SECONDS_BEFORE_STAGE = 2.0  # until a log has a line about the work before the first epoch
+SECONDS_BEFORE_STAGE = 2.0  # before a log gets a line about the work that precedes the first epoch
 USUAL_COST = {"students": 0.25, "rows": 0.5}  # relative time of an epoch of this kind, until one was measured
 WIDE = 110  # width of a terminal, in characters, from which the best score and the edges are shown too
 

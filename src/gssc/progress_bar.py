@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-SECONDS_BETWEEN_LINES = 10.0  # in a log
+SECONDS_BETWEEN_LINES = 10.0  # of a log
 SECONDS_BEFORE_BAR = 1.0  # shorter work shows nothing
 SECONDS_BETWEEN_DRAWINGS = 0.5
 BAR_WIDTH = 16

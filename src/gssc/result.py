@@ -86,7 +86,7 @@ class Result:
 
     @property
     def choices(self) -> dict[str, str]:
-        """What the training decided where settings leave it open, each with the reason; empty for most models."""
+        """Choices that the settings leave to the training, each with its reason; empty for most models."""
         return dict(getattr(self.training, "choices", {}))
 
     @property

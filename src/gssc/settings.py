@@ -144,7 +144,7 @@ def parse_section(name: str, defaults: Any, values: Settings) -> Any:
 def _converted(place: str, section: Any, name: str, value: Any) -> Any:
     """Return a value from YAML or the command line as the type of its setting. Raises GsscError that names the setting.
 
-    Text that is a number becomes one (YAML takes ``5e-4`` for text), as does a whole number where any will do.
+    Text that is a number becomes one (YAML reads ``5e-4`` as text), and an int becomes a float if the setting is one.
     """
     choices, types = choices_of(section, name), _types(section, name)
     if choices:

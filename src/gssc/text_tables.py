@@ -250,7 +250,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 def is_header(cells: Sequence[str]) -> bool:
     """Return whether a first line names columns: some cell is not a number, or they count 0, 1, 2, ... as pandas does.
 
-    Two columns called 0 and 1 are taken for numbers, since they may be an edge.
+    A first line of 0 and 1 alone is data, since it may be an edge.
 
     >>> is_header(["load", "7"]), is_header(["0", "1", "2"]), is_header(["0", "1"]), is_header(["0", "1", "0.5"])
     (True, True, False, False)

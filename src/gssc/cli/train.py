@@ -48,9 +48,9 @@ Settings are layered, and later ones win: defaults, the recipe of the dataset (m
 place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
 """
 DEFAULTS_IN_ARGS = False
-FAST_MODEL = "ridge_student"  # what --fast is short for
+FAST_MODEL = "ridge_student"  # --fast is short for --model with this name
 NAMED_SECTIONS = ("model", "sparsifier")  # --model gcn is short for --model.name gcn
-SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
+SETTINGS_BY_ARGUMENTS = True  # the sections of settings depend on the model
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
     "graph": ("data", "graph"),

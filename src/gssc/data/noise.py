@@ -76,7 +76,7 @@ NOISE: dict[str, dict[str, NoiseEntry]] = {
     },
 }
 DEFAULT_KINDS = {"label": "symmetric", "structure": "random", "features": "mask"}
-_FIELDS = {"label": ("labels",), "structure": ("edges", "edge_weight"), "features": ("features",)}  # of Graph
+_FIELDS = {"label": ("labels",), "structure": ("edges", "edge_weight"), "features": ("features",)}  # fields of Graph
 
 
 @dataclass(frozen=True)

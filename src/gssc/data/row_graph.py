@@ -106,7 +106,7 @@ class RowGraph:
 
         Args:
             edges: edges of the graph by node, each once, [2, E'].
-            values: one per edge; 0 is taken for an edge that is not among them.
+            values: one per edge; an edge that is not among them gets 0.
         """
         edges = self.rows[edges]
         ends, known = np.sort(self.edge_index.astype(np.int64), axis=0), np.sort(edges, axis=0)

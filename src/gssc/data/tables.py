@@ -144,7 +144,7 @@ def import_tables(
 
 @dataclass(frozen=True)
 class NodeColumns:
-    """What the columns of a node table hold.
+    """The columns of a node table, by their role.
 
     Args:
         id: column of the node ids; None if nodes have none.

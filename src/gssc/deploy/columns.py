@@ -1,4 +1,4 @@
-"""Which columns of a table are the features of a model, and which one holds the ids."""
+"""Find the feature columns and the id column of a table."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SLOPES = {
 LARGEST = float(np.finfo(np.float32).max)  # upper bound of the factor of a row whose sum is near zero
 # Of 128 to 10,000 rows, 2,048 was fastest at 256 hidden units: fewer fit the cache better but repeat more overhead.
 BLOCK_ROWS = 2048
-SPARSE_BLOCK_ROWS = 4096  # a sparse product makes an array of its own for every block
+SPARSE_BLOCK_ROWS = 4096  # larger, because a sparse product allocates an array for every block
 LANES = 8
 CACHE_LINE = 64  # bytes
 TAME = 1e15  # features below this cannot overflow; suppressing warnings, which takes as long as a product, is skipped

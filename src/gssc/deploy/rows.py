@@ -184,7 +184,7 @@ def _names_of_npz(names: np.ndarray) -> list[str]:
 
 
 def _decoded(texts: np.ndarray, what: str) -> np.ndarray:
-    """Return bytes as text, and anything else as it is."""
+    """Return an array of bytes as text, and any other array unchanged."""
     if texts.dtype.kind != "S":
         return texts
     try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = "model.safetensors"
 DESCRIPTION = "model.json"
-SCORES = "scores.npz"  # what a run of a model that needs the graph writes in their place
+SCORES = "scores.npz"  # written instead by a run whose model needs the graph
 FORMAT = "gssc-mlp"
 FORMAT_VERSION = 1
 LARGEST_TEMPERATURE = 1e30  # keeps logits divided by it apart from zero

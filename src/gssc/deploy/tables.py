@@ -23,7 +23,7 @@ LONGEST_IDS = 1 << 28  # bytes that a text array of an npz may take; every entry
 
 
 class Output(Protocol):
-    """Where predictions go, a block at a time."""
+    """Destination of predictions, which are written block by block."""
 
     def write(self, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
         """Write the predictions of some rows; either all blocks have ids or none has."""

@@ -76,11 +76,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def client_is_sending(self) -> bool:
-        """Whether a request has begun to arrive and not ended."""
+        """Whether part of a request has arrived, but not all of it."""
         return not self._in_head or self._outside_body > 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, and let go of the longest-waiting one if there are too many."""
+        """Accept the connection, and close the one that has waited longest if there are too many."""
         super().connection_made(LingeringTransport(transport, self))  # type: ignore[arg-type]
         self._waiting[self] = None
         self._head_timer = self.loop.call_later(self.head_seconds, self._late)

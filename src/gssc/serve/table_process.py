@@ -1,4 +1,4 @@
-"""Reads tables into float32 rows in a process of its own, so that a hostile file cannot end the server.
+"""Reads tables into float32 rows in a separate process, so that a malicious file cannot crash the server.
 
 Run as ``python -m gssc.serve.table_process``. The first line of stdin is :class:`TableShape` as JSON. After it, each
 table is a line of JSON (``kind``, ``name``, ``size``) and ``size`` bytes; each answer on stdout is a line of JSON

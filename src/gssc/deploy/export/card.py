@@ -247,6 +247,6 @@ def cell(value: Any) -> str:
 
 
 def one_line(value: Any) -> str:
-    """Return a text that Markdown shows as it is: no line break, which would end a table, no HTML and no link."""
+    """Return a value as text that Markdown shows literally: without line breaks, HTML and links."""
     text = printable(" ".join(str(value).split()))
     return re.sub(r"([\\`\[])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))

@@ -60,7 +60,7 @@ class Export(NamedTuple):
 
     @property
     def checked(self) -> str:
-        """What was compared, in one sentence; empty if nothing was."""
+        """The result of the comparison in one sentence; empty if nothing was compared."""
         if self.difference is None or self.tolerance is None:
             return ""
         return (

@@ -262,7 +262,7 @@ def write_table(path: str | Path, model: Predictor, ids: list[str] | None, proba
 
 
 def _safe(cell: Any) -> Any:
-    """Return the text, with an apostrophe in front if a spreadsheet would take it for a formula."""
+    """Return the text, with an apostrophe in front if a spreadsheet would read it as a formula."""
     formula = isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") and not _is_number(cell)
     return f"'{cell}" if formula else cell
 

@@ -1,4 +1,4 @@
-"""What is exported: the model of a finished run, and what the run recorded about it."""
+"""Read the model of a finished run, and what the run recorded about it, for export."""
 
 from __future__ import annotations
 
