@@ -233,3 +233,9 @@ def test_a_file_of_settings_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9")
     with pytest.raises(GsscError, match=r"latin\.yaml: it is not UTF-8 text$"):
         read_settings(tmp_path / "latin.yaml")
+
+
+@pytest.mark.parametrize(("set_to", "epochs", "expected"), [(0, 5, 5), (3, 5, 3), (8, 5, 5), (3, 0, 3)])
+def test_shortened_never_lengthens_the_training_of_a_teacher(set_to: int, epochs: int, expected: int) -> None:
+    config = parse_config({"model": {"name": "glnn"}, "teacher": {"max_epochs": set_to}})
+    assert config.shortened(epochs).teacher.max_epochs == expected  # type: ignore[attr-defined]

@@ -121,6 +121,11 @@ def test_without_validation_rows_nothing_is_held_out(fitted) -> None:
     assert fitted.model_.temperature == 1
 
 
+def test_a_validation_mask_of_another_length_is_refused(iris, few) -> None:
+    with pytest.raises(GsscError, match="one entry per row, 150 in all"):
+        quick().fit(iris[0], few, validation=np.ones(3, dtype=bool))
+
+
 @pytest.mark.parametrize("validation", [np.array([0, 900]), np.array([-1]), np.array([0.5]), np.array([[0]])])
 def test_validation_rows_that_do_not_exist_are_refused(iris, few, validation) -> None:
     with pytest.raises(GsscError, match="numbers of rows, from 0 to 149"):
@@ -381,12 +386,14 @@ def test_minus_one_among_names_is_unknown_to_fit_and_to_score(iris, few, dtype) 
         model.score(X[~labelled], given[~labelled])
 
 
-def test_minus_one_and_one_alone_are_scored_as_the_classes_they_are(iris) -> None:
+@pytest.mark.parametrize("dtype", [int, float])
+def test_minus_one_and_one_alone_are_scored_as_the_classes_they_are(iris, dtype) -> None:
     X, y = iris
-    signs = np.where(y == 0, -1, 1)
+    signs = np.where(y == 0, -1, 1).astype(dtype)
     with pytest.warns(UserWarning, match="two classes"):
         model = quick().fit(X, signs)
     assert model.score(X, signs) == (model.predict(X) == signs).mean()
+    assert model.score(X[y == 0], signs[y == 0]) == (model.predict(X[y == 0]) == -1).mean()
 
 
 def test_the_card_of_a_saved_classifier_tells_what_it_was_fitted_on(iris, few, validation, tmp_path) -> None:

@@ -13,7 +13,7 @@ from scipy.special import log_softmax
 # Weight of the prior, in rows. Validation rows are usually few: without a prior, a handful of rows that all happen to
 # be right would drive the temperature to its lower bound.
 PRIOR_ROWS = 10
-LEAST, GREATEST = 0.02, 50.0  # temperatures considered: beyond them probabilities are zeros and ones, or all alike
+LEAST, GREATEST = 0.02, 50.0  # range of temperatures: beyond it, probabilities are 0 and 1, or all equal
 
 
 def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
@@ -35,8 +35,8 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
         return float("nan")
     confidence = probabilities[known].max(axis=1).astype(np.float64)
     right = probabilities[known].argmax(axis=1) == labels[known]
-    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
-    gaps = np.bincount(place, right - confidence, minlength=bins)  # rows x (accuracy - confidence) of each bin
+    bin_of_row = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    gaps = np.bincount(bin_of_row, right - confidence, minlength=bins)  # rows x (accuracy - confidence) of each bin
     return float(np.abs(gaps).sum() / known.sum())
 
 
@@ -51,7 +51,7 @@ def fit_temperature(
     rows that all happen to be right would drive T to zero; with hundreds of rows it hardly matters. The sum is convex
     in 1/T.
 
-    >>> fit_temperature(np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])).__round__(3)  # 2 / T = log 3
+    >>> round(fit_temperature(np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])), 3)  # 2 / T = log 3
     1.82
 
     Args:
@@ -72,7 +72,7 @@ def fit_temperature(
 def best_temperature(logits: np.ndarray, soft: np.ndarray) -> tuple[float, float]:
     """Return the temperature with the least mean cross entropy with soft labels, and that cross entropy.
 
-    >>> temperature, loss = best_temperature(np.log([[0.8, 0.2]]), np.array([[0.5, 0.5]]))  # flat as can be
+    >>> temperature, loss = best_temperature(np.log([[0.8, 0.2]]), np.array([[0.5, 0.5]]))
     >>> temperature > 40, round(loss, 2)
     (True, 0.69)
 

@@ -87,7 +87,7 @@ class RunConfig:
         return int(self.train.epochs)
 
     def shortened(self, epochs: int) -> Self:
-        """Return these settings with at most this many epochs in each phase; 0 leaves it as it is."""
+        """Return these settings with at most this many epochs in each phase; 0 leaves them unchanged."""
         return replace(self, train=replace(self.train, epochs=min(self.train.epochs, epochs))) if epochs else self
 
     def plain(self) -> Self:
@@ -129,7 +129,7 @@ class ContrastConfig(RunConfig):
         return self.train.warmup_epochs + self.train.epochs + self.consolidate.epochs
 
     def shortened(self, epochs: int) -> Self:
-        """Return these settings with at most this many epochs in each phase; 0 leaves it as it is."""
+        """Return these settings with at most this many epochs in each phase; 0 leaves them unchanged."""
         if not epochs:
             return self
         warmup, alternate = min(self.train.warmup_epochs, epochs), min(self.train.epochs, epochs)
@@ -140,7 +140,7 @@ class ContrastConfig(RunConfig):
 
 @dataclass
 class RivalConfig(RunConfig):
-    """All settings of one run of a model that GSSC is compared with."""
+    """All settings of one run of a baseline: a model that GSSC is compared with."""
 
     train: ScheduleSettings = field(default_factory=ScheduleSettings)
 
@@ -152,13 +152,16 @@ class DistillConfig(RivalConfig):
     teacher: TeacherSettings = field(default_factory=TeacherSettings)
 
     def shortened(self, epochs: int) -> Self:
-        """Return these settings with at most this many epochs for teacher and student; 0 leaves it as it is."""
+        """Return these settings with at most this many epochs for teacher and student; 0 leaves them unchanged."""
         limited = super().shortened(epochs)
-        return replace(limited, teacher=replace(self.teacher, max_epochs=epochs)) if epochs else limited
+        if not epochs:
+            return limited
+        max_epochs = min(self.teacher.max_epochs or epochs, epochs)  # 0 is the number in the teacher's paper
+        return replace(limited, teacher=replace(self.teacher, max_epochs=max_epochs))
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy's numbers, which YAML and JSON cannot hold, as Python's."""
+    """Return a value with NumPy's numbers, which YAML and JSON cannot hold, replaced by Python's."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     return value.item() if hasattr(value, "item") else value
@@ -196,10 +199,10 @@ def parse_config(*layers: Settings) -> RunConfig:
     known = sections(kind, model, merged.get("sparsifier", {}).get("name"))
     refuse_unknown("", merged, known)
     _check_device(model, merged.get("train", {}), known["train"])
-    parsed = {}
+    parsed, defaults = {}, kind()
     for name, section in known.items():
-        usual = getattr(kind(), name)
-        parsed[name] = parse_section(name, usual if type(usual) is section else section(), merged.get(name, {}))
+        default = getattr(defaults, name)
+        parsed[name] = parse_section(name, default if type(default) is section else section(), merged.get(name, {}))
     config = kind(**parsed)
     config.check()
     return config

@@ -16,7 +16,7 @@ from scipy.special import log_softmax, softmax
 
 from gssc.calibration import expected_calibration_error
 from gssc.config import parse_config
-from gssc.data.labels import encode_labels, is_empty, is_marked_unknown
+from gssc.data.labels import encode_labels
 from gssc.data.row_graph import RowGraph
 from gssc.data.scaling import Scaling
 from gssc.deploy import DeployedModel
@@ -27,7 +27,7 @@ from gssc.extras import require
 from gssc.graph import Graph
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.settings import Config
-from gssc.model_selection import warn_if_unknown_rows_are_scored
+from gssc.model_selection import known_rows, warn_if_unknown_rows_are_scored
 from gssc.progress import EpochProgress
 from gssc.result import Result, finished
 from gssc.text_tables import is_number
@@ -171,24 +171,22 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the likeliest class of every row."""
-        best = self._pass(X, -1).argmax(axis=1)
+        best = self._logits(X).argmax(axis=1)
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the calibrated probability of each of ``classes_``, [rows, classes]."""
-        logits = self._pass(X, -1)
-        return np.asarray(softmax(logits / self.model_.temperature, axis=1))
+        return np.asarray(softmax(self._logits(X) / self.model_.temperature, axis=1))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of :meth:`predict_proba`, [rows, classes]."""
-        logits = self._pass(X, -1)
-        return np.asarray(log_softmax(logits / self.model_.temperature, axis=1))
+        return np.asarray(log_softmax(self._logits(X) / self.model_.temperature, axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy over the rows whose label is known: rows that are marked as unknown are left out."""
         check_is_fitted(self)
         y = column_or_1d(y)
-        known = ~is_empty(y) & (~is_marked_unknown(y) | np.isin("-1", self.classes_.astype(str)))
+        known = known_rows(y, self.classes_)
         if not known.any():
             raise InputError("y holds no known label to compare with")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
@@ -197,10 +195,11 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     def transform(self, X: Any) -> np.ndarray:
         """Return the last hidden layer, [rows, hidden]: an embedding for other models.
 
-        If the model is linear, which held-out labels may favour, it has none: these are its scores, [rows, classes].
+        A linear model, which cross-validation may prefer, has no hidden layer; it returns its scores, [rows, classes].
         """
         check_is_fitted(self)
-        return self._pass(X, -1 if self._is_linear else -2)
+        layers = len(self.model_.layers)
+        return self._forward(X, layers if self._is_linear else layers - 1)
 
     def save(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` and ``model.json``, which ``gssc predict``, ``export`` and ``serve`` take too.
@@ -244,7 +243,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     def _is_linear(self) -> bool:
         return len(self.model_.layers) == 1
 
-    # What fit consists of ---------------------------------------------------------------------------------------
+    # Steps of fit
 
     def _learn_classes(self, y: np.ndarray) -> np.ndarray:
         """Set ``classes_`` and return the class number of every row, -1 where unknown."""
@@ -324,7 +323,7 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             warnings.warn(note, stacklevel=5)
 
     def _judge_calibration(self, logits: np.ndarray, labels: np.ndarray) -> None:
-        """Measure calibration on validation rows; without any, cross-validation calibrated what the student learned."""
+        """Set ``calibration_`` from validation rows; its errors are NaN if there are none."""
         temperature = self.model_.temperature
         self.calibration_ = {
             "temperature": temperature,
@@ -348,12 +347,15 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             "scales_columns": result.scales_columns,
         }
 
-    # What prediction consists of --------------------------------------------------------------------------------
+    # Steps of prediction
 
-    def _pass(self, rows: Any, last: int) -> np.ndarray:
+    def _logits(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        rows = self._validated(rows, reset=False)
-        return in_double(self.model_, rows, len(self.model_.layers) + last + 1)
+        return self._forward(X, len(self.model_.layers))
+
+    def _forward(self, X: Any, layers: int) -> np.ndarray:
+        """Return the output of the first ``layers`` layers of the model."""
+        return in_double(self.model_, self._validated(X, reset=False), layers)
 
     def _validated(self, X: Any, **options: Any) -> Any:
         """Return the rows as scikit-learn validates them; an error about cells of a DataFrame names its columns."""
@@ -388,9 +390,9 @@ def _is_number(cell: object) -> bool:
 
 
 def _seed(random_state: Any, rng: np.random.RandomState) -> int:
-    """Return ``random_state`` if it is a seed, which gives the same model as on the command line; else draw one."""
-    whole = isinstance(random_state, int | np.integer)
-    return int(random_state) if whole else int(rng.randint(2**31 - 1))
+    """Return ``random_state`` if it is a seed, so that the command line trains the same model; else draw one."""
+    is_seed = isinstance(random_state, int | np.integer)
+    return int(random_state) if is_seed else int(rng.randint(2**31 - 1))
 
 
 def _without_test(record: Epoch) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from gssc.data.array_file import ArrayFile
 from gssc.data.scaling import Scaling, usual_normalization
 from gssc.deploy.forward import row_factors
 
-NUMBERS_SCALED = 1 << 17  # of memory-mapped rows that are scaled together
+NUMBERS_SCALED = 1 << 17  # values of memory-mapped rows that are scaled at a time
 
 
 class SparseRows:
@@ -127,7 +127,7 @@ class FeatureTable:
         return scaled if sp.issparse(scaled) else np.asarray(scaled, dtype=np.float32)
 
     def _read(self, nodes: np.ndarray) -> np.ndarray:
-        """Return rows of a memory map, read and scaled a few at a time: scaling takes double precision on the way."""
+        """Return rows of a memory map, read and scaled a few at a time: scaling makes copies in double precision."""
         rows = np.empty((len(nodes), self.shape[1]), dtype=np.float32)
         step = max(1, NUMBERS_SCALED // max(self.shape[1], 1))
         for start in range(0, len(nodes), step):
@@ -150,13 +150,10 @@ class FeatureTable:
     def all(self) -> Rows:
         """Return every row at once; built once and kept."""
         if self._all is None:
-            in_memory = isinstance(self.features, np.ndarray) and self.features.flags.writeable
-            if self.device is not None:
-                self._all = self.rows(np.arange(self.shape[0]))
-            elif sp.issparse(self.features):
+            if self.device is None and sp.issparse(self.features):
                 self._all = SparseRows(self.features)
-            elif in_memory and not self.scale_on_read:
-                self._all = torch.from_numpy(self.features)
+            elif self.device is None and not self.scale_on_read and self.features.flags.writeable:
+                self._all = torch.from_numpy(self.features)  # shares memory, which torch requires to be writeable
             else:
                 self._all = self.rows(np.arange(self.shape[0]))
         return self._all
@@ -182,11 +179,11 @@ def on_device(rows: Tensor, device: torch.device) -> Tensor:
 
 
 def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
-    """Return features with columns on one scale if that is the scaling of the settings, so that no column dominates.
+    """Return features with columns on one scale, so that none dominates; unchanged if ``normalize`` scales no columns.
 
     Args:
         features: [N, d].
-        normalize: as set; ``auto`` stands for the usual scaling of such features.
+        normalize: as in the settings; ``auto`` is decided by the features.
 
     >>> unlike = np.array([[1000.0, 0.1], [1010.0, 0.3], [990.0, 0.2]], dtype=np.float32)
     >>> columns_on_one_scale(unlike).std(axis=0).round(3).tolist()
@@ -210,8 +207,8 @@ def rows_of(rows: Rows, nodes: np.ndarray) -> Rows:
 def row_normalized(features: Any) -> Any:
     """Return each row divided by the sum of its absolute values; a row of zeros is left alone.
 
-    For counts and other values that are never negative this is the usual division by the row sum; around zero, where
-    a plain sum may vanish or change sign, it stays harmless.
+    For non-negative values this is division by the row sum. Values of both signs may cancel in a plain sum; their
+    absolute values do not.
     """
     sizes = abs(features)
     with np.errstate(over="ignore"):

@@ -51,9 +51,9 @@ class Graph:
         labels: [N] class ids (-1 unknown) or class names (None, NaN, "", -1 unknown; "-1" and "1" alone are two
             classes), or [N, T] binary targets with NaN where missing. Left out, every label is unknown.
         train, val, test: node ids or boolean masks; kept as sorted ids. Any may be empty.
-        name, split, setting: names of these in results. The setting is "transductive" (all is seen in
-            training), "inductive" (test nodes and their edges are not) or "cold-start" (test nodes moreover
-            have no edges when predicted).
+        name, split, setting: their names in results. The setting is "transductive" (all is seen in
+            training), "inductive" (test nodes and their edges are not) or "cold-start" (in addition, test
+            nodes have no edges when they are predicted).
         class_names, node_ids, feature_names: what the numbers stand for, where known.
         edge_weight: [E] numbers above 0, one per edge as given; kept as float32, one per edge as sorted. An edge listed
             several times or in both directions gets the largest of its weights. None if all are 1.
@@ -184,7 +184,7 @@ class Graph:
 
     @cached_property
     def task(self) -> Task:
-        """What is predicted for each node; see :mod:`gssc.tasks`."""
+        """The prediction task of the nodes; see :mod:`gssc.tasks`."""
         return node_task(self.labels, self.class_names)
 
     @property
@@ -217,9 +217,9 @@ class Graph:
         return f"{len(missing)} of {self.num_classes} classes have no training label, the first is {first!r}"
 
     def with_(self, **changes: Any) -> Graph:
-        """Return a copy with some fields replaced; the number of classes never shrinks on the way.
+        """Return a copy with some fields replaced; the number of classes never decreases.
 
-        With other `edges` that come without weights, those that were there before keep theirs and new ones weigh 1.
+        If new `edges` come without weights, edges that the graph already has keep their weight and others get 1.
         """
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         if "edges" in changes:
@@ -240,13 +240,13 @@ class Graph:
         return Graph(**{**values, **same, **changes})
 
     def _weight_of(self, edges: Any) -> np.ndarray:
-        """Return the weight of each of these edges [2, *], 1 for those the graph does not have."""
+        """Return the weight of each of these edges [2, *], 1 for those that this weighted graph does not have."""
         first, second = np.sort(np.asarray(edges).astype(np.int64), axis=0)
         keys = self.edges[0].astype(np.int64) * self.num_nodes + self.edges[1]
         wanted = first * self.num_nodes + second
         place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        known = np.ones(len(keys), dtype=np.float32) if self.edge_weight is None else self.edge_weight
-        return np.where(keys[place] == wanted, known[place], np.float32(1))
+        assert self.edge_weight is not None
+        return np.where(keys[place] == wanted, self.edge_weight[place], np.float32(1))
 
     def training_view(self) -> tuple[Graph, np.ndarray]:
         """Return what training may see, and the original id of each of its nodes.

@@ -40,7 +40,7 @@ def roc_auc(scores: np.ndarray, targets: np.ndarray) -> float:
 def rmse(predicted: np.ndarray, targets: np.ndarray) -> float:
     """Return the root mean squared error over known targets (not NaN); NaN if there are none.
 
-    >>> rmse(np.array([[1.0], [2.0], [9.0]]), np.array([[1.0], [4.0], [np.nan]])).__round__(4)  # sqrt((0 + 4) / 2)
+    >>> round(rmse(np.array([[1.0], [2.0], [9.0]]), np.array([[1.0], [4.0], [np.nan]])), 4)  # sqrt((0 + 4) / 2)
     1.4142
     """
     known = ~np.isnan(targets)

@@ -142,7 +142,7 @@ class _KnownRowsScorer:
     def __repr__(self) -> str:
         return f"ignore_unknown({self.scorer!r})"
 
-    def _accept_sample_weight(self) -> bool:  # scikit-learn asks its scorers under this name
+    def _accept_sample_weight(self) -> bool:  # called by scikit-learn
         accepts = getattr(self.scorer, "_accept_sample_weight", None)
         return bool(accepts()) if accepts is not None else False
 

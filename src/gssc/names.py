@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: the nearest known name, or all of them.
+    """Return advice for an error message about an unknown name: the closest known one, or all of them.
 
     >>> nearest("hiden", ["hidden", "layers"])
     "did you mean 'hidden'?"
@@ -35,7 +35,7 @@ _UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u
 
 
 def printable(text: str) -> str:
-    r"""Return a text in which characters that a terminal would obey are written out.
+    r"""Return text with control characters, which a terminal would obey, replaced by escape sequences.
 
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from gssc.train.training import Epoch, Training
 
 SECONDS_BETWEEN_LINES = 10.0
-SECONDS_BEFORE_STAGE = 2.0  # until a log has a line about the work before the first epoch
+SECONDS_BEFORE_STAGE = 2.0  # before a log gets a line about the work that precedes the first epoch
 USUAL_COST = {"students": 0.25, "rows": 0.5}  # relative time of an epoch of this kind, until one was measured
-WIDE = 110  # columns that homophily and the best score need beside the rest
+WIDE = 110  # width of a terminal, in characters, from which the best score and the edges are shown too
 
 
 class Pace:
@@ -94,10 +94,14 @@ class Forecast:
         now = time.monotonic()
         if not self.pace.epochs and (prepared := getattr(self.training, "prepared", 0.0)) > self.seen:
             self.before, self.seen = prepared - self.seen, prepared
-        learner = isinstance(self.training, LearnerTraining)
-        kind = kind_of(epoch.phase) if learner else epoch.phase if "" not in self.ahead else ""
-        self.pace.add(kind, now - self.seen)
+        self.pace.add(self._kind(epoch), now - self.seen)
         self.seen, self.done, self.ahead = now, self.done + 1, epochs_ahead(self.training)
+
+    def _kind(self, epoch: Epoch) -> str:
+        """Return the kind of work of an epoch, by the names of :func:`epochs_ahead`."""
+        if isinstance(self.training, LearnerTraining):
+            return kind_of(epoch.phase)
+        return "" if "" in self.ahead else epoch.phase
 
     @property
     def total(self) -> int:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-SECONDS_BETWEEN_LINES = 10.0  # in a log
+SECONDS_BETWEEN_LINES = 10.0  # of a log
 SECONDS_BEFORE_BAR = 1.0  # shorter work shows nothing
 SECONDS_BETWEEN_DRAWINGS = 0.5
 BAR_WIDTH = 16
@@ -78,7 +78,7 @@ class ProgressBar:
                 self._erase()
 
     def begin(self, phase: str, total: float | None = None, unit: str = "", done: float = 0) -> None:
-        """Begin a phase, of which ``done`` was done before; its time is estimated from its own pace."""
+        """Begin a phase, of which ``done`` is done already; its time left is estimated from its own pace."""
         self.phase, self.total, self.unit, self.note = phase, total, unit, ""
         self.done = self.before = done
         self.phase_began = self.updated = time.monotonic()
@@ -162,12 +162,12 @@ class ProgressBar:
         if self._bar is None:
             self._start()
         left, time_text = self.left(), self.time_text()
-        share = None if left is None else 1.0
+        total = None if left is None else 1.0  # without a total, rich shows a bar that pulses
         rest = ", ".join(filter(None, [self.count_text(), self.note]))
         room = self.console.width - len(self.phase) - BAR_WIDTH - len(time_text) - ROOM_FOR_ECHO - 3
         rest = rest if len(rest) <= room else rest[: max(0, room - 1)] + "…"
         done = 0.0 if not self.total else min(1.0, self.done / self.total)
-        self._bar.update(self._task, total=share, completed=done, phase=self.phase, time=time_text, rest=rest)
+        self._bar.update(self._task, total=total, completed=done, phase=self.phase, time=time_text, rest=rest)
 
 
 def clock(seconds: float) -> str:

@@ -20,8 +20,8 @@ from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
 
 __all__ = ["Result", "finished", "fit", "make_training"]
 
-UNLIKE = 100.0  # standard deviations of columns this many times apart are worth a note
-CALIBRATED = 200_000  # nodes of each part that calibration uses, at most about
+UNLIKE = 100.0  # ratio of the largest to the smallest standard deviation of columns from which a note is added
+CALIBRATED = 200_000  # validation and test nodes used for calibration, each at most twice this number
 SAME_TRUST = 0.01  # keep probabilities closer than this count as equal
 
 
@@ -33,7 +33,7 @@ class Result:
         training: the training, with the weights of the kept epoch in place.
         history: one record per epoch.
         label_weight: weight of each node's label, [N], in calibration; all one if left out. Weights of classes do not
-            belong here: probabilities are calibrated for classes as frequent as they are.
+            belong here: probabilities are calibrated for the class frequencies of the data.
 
     Attributes:
         outcome: the kept epoch, scores, seconds and edges.
@@ -86,7 +86,7 @@ class Result:
 
     @property
     def choices(self) -> dict[str, str]:
-        """What the training decided where settings leave it open, each with the reason; empty for most models."""
+        """Choices that the settings leave to the training, each with its reason; empty for most models."""
         return dict(getattr(self.training, "choices", {}))
 
     @property
@@ -182,7 +182,7 @@ class Result:
         val, test = (part[:: max(1, len(part) // CALIBRATED)] for part in (graph.val, graph.test))
         weight = None
         if self.label_weight is not None:
-            val = val[self.label_weight[val] > 0]  # a label of weight zero is no label
+            val = val[self.label_weight[val] > 0]  # a label of weight zero does not count
             weight = self.label_weight[val]
         model.temperature = fit_temperature(logits[val], graph.labels[val], PRIOR_ROWS, weight)
         before, after = (softmax(logits[test] / t, axis=1) for t in (1.0, model.temperature))

@@ -67,7 +67,7 @@ class Run:
         if overwrite and resume:
             raise GsscError("--resume continues a run and --overwrite replaces it: give one of the two")
         self.folder = Path(folder)
-        self.config = (config or self._usual_settings(resume)).plain()
+        self.config = (config or self._default_config(resume)).plain()
         self._find_run(overwrite or resume)
         self.graph = self._graph(graph, data_root)
         self.training: Training = make_training(self.graph, self.config)
@@ -91,7 +91,7 @@ class Run:
         else:
             self._start_over()
 
-    def _usual_settings(self, resume: bool) -> RunConfig:
+    def _default_config(self, resume: bool) -> RunConfig:
         begun = run_folder.config_file(self.folder)
         return run_folder.saved_config(begun) if resume and run_folder.is_run(begun.parent) else parse_config()
 
@@ -189,7 +189,7 @@ class Run:
             os.close(lock)
 
     def _find_run(self, may_exist: bool) -> bool:
-        """Return whether there is a run in the folder; refuses what must not be touched."""
+        """Return whether there is a run in the folder. Raises GsscError if its content must not be changed."""
         if not self.folder.exists() or run_folder.only_leftovers(self.folder):
             return False
         if not may_exist:

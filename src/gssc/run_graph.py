@@ -19,22 +19,7 @@ def named_graph(data: DataSettings, data_root: str | None = None) -> Graph:
     if (data.dataset is None) == (data.graph is None):
         raise GsscError("name a dataset, or give your own graph with --graph FILE.npz or FOLDER (one of the two)")
     if data.graph is not None:
-        if is_disk_graph(data.graph):  # a flipped bit in a file that is not read whole would go unnoticed
-            check_digests(data.graph)
-        graph = Graph.load(data.graph)
-        if data.split is not None:
-            if len(graph.train) or len(graph.val) or len(graph.test):
-                raise GsscError(
-                    f"{data.graph} has a split of its own, so {data.split!r} cannot be drawn: leave the split out "
-                    "(--split, data.split), or make the graph again with this one (gssc data import --split)"
-                )
-            (train, val, test), name = make_split(data.split, graph.labels, data.split_seed)
-            graph = graph.with_(train=train, val=val, test=test, split=name)
-        elif not len(graph.train):
-            if not len(labelled_nodes(graph.labels)):
-                raise GsscError(f"{data.graph} has no labels: name their column when you import it (--label COLUMN)")
-            raise GsscError(f"{data.graph} has no training nodes: give it a train_mask, or --split ratio:60/20/20")
-        graph = graph.with_(setting=data.setting) if data.setting else graph
+        graph = _graph_of_file(data.graph, data)
     else:
         graph = load_dataset(
             str(data.dataset),
@@ -44,6 +29,25 @@ def named_graph(data: DataSettings, data_root: str | None = None) -> Graph:
             data_root=data_root,
         )
     return graph.with_(require_all_classes=True) if data.require_all_classes else graph
+
+
+def _graph_of_file(path: str, data: DataSettings) -> Graph:
+    if is_disk_graph(path):  # a flipped bit in a file that is not read whole would go unnoticed
+        check_digests(path)
+    graph = Graph.load(path)
+    if data.split is not None:
+        if len(graph.train) or len(graph.val) or len(graph.test):
+            raise GsscError(
+                f"{path} has a split of its own, so {data.split!r} cannot be drawn: leave the split out "
+                "(--split, data.split), or make the graph again with this one (gssc data import --split)"
+            )
+        (train, val, test), name = make_split(data.split, graph.labels, data.split_seed)
+        graph = graph.with_(train=train, val=val, test=test, split=name)
+    elif not len(graph.train):
+        if not len(labelled_nodes(graph.labels)):
+            raise GsscError(f"{path} has no labels: name their column when you import it (--label COLUMN)")
+        raise GsscError(f"{path} has no training nodes: give it a train_mask, or --split ratio:60/20/20")
+    return graph.with_(setting=data.setting) if data.setting else graph
 
 
 def fingerprint(graph: Graph) -> str:

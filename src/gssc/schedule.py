@@ -86,8 +86,8 @@ class ObjectiveSettings:
     """The classifier's loss, Eq. 9 to 13.
 
     Args:
-        smoothness_weight: weight of the smoothness loss beside the classification loss; 1 in the paper. Less of it
-            suits graphs whose edges mostly join different classes.
+        smoothness_weight: weight of the smoothness loss relative to the classification loss; 1 in the paper. Lower
+            values suit graphs whose edges mostly join different classes.
         negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
             distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
             (released program), ``none`` (the ablation).

@@ -33,7 +33,7 @@ from gssc.names import nearest
 Settings = dict[str, Any]
 LONGEST_SETTINGS = 100_000  # bytes; PyYAML needs a minute for a few megabytes
 
-# What a value of each type may be, and what an error calls it. NumPy's numbers are numbers, too.
+# The class that values of each type must have, which includes NumPy's numbers, and its name in errors.
 KINDS: dict[type, tuple[type, str]] = {
     bool: (bool, "True or False"),
     int: (Integral, "a whole number"),
@@ -144,7 +144,7 @@ def parse_section(name: str, defaults: Any, values: Settings) -> Any:
 def _converted(place: str, section: Any, name: str, value: Any) -> Any:
     """Return a value from YAML or the command line as the type of its setting. Raises GsscError that names the setting.
 
-    Text that is a number becomes one (YAML takes ``5e-4`` for text), as does a whole number where any will do.
+    Text that is a number becomes one (YAML reads ``5e-4`` as text), and an int becomes a float if the setting is one.
     """
     choices, types = choices_of(section, name), _types(section, name)
     if choices:
@@ -220,8 +220,6 @@ def read_settings(path: str | Path) -> Settings:
         raise GsscError(f"cannot read settings from {path}: there is no such file") from None
     except UnicodeDecodeError:
         raise GsscError(f"cannot read settings from {path}: it is not UTF-8 text") from None
-    except OSError as error:
-        raise GsscError(f"cannot read settings from {path}: {error.strerror or error}") from None
     return parse_yaml(text, str(path))
 
 

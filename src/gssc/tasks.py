@@ -112,7 +112,7 @@ class Classes(Task):
     """One class per row; -1 marks an unknown one.
 
     >>> task = Classes(2)
-    >>> task.loss(torch.zeros(2, 2), torch.tensor([1, -1])).item().__round__(4)  # log 2, of the first row alone
+    >>> round(task.loss(torch.zeros(2, 2), torch.tensor([1, -1])).item(), 4)  # log 2: only the first row counts
     0.6931
     """
 
@@ -215,7 +215,7 @@ class MultiLabel(Task):
 
 
 class Regression(Task):
-    """Numbers per row; NaN marks a missing one. Score is the negative root mean squared error: higher is better.
+    """Numbers per row; NaN marks a missing one. The score is the negative root mean squared error: higher is better.
 
     Agreement of two rows falls from one, at equal predictions, as exp(-d^2) with their mean squared difference; so
     targets should be on a scale of about one.

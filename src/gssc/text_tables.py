@@ -24,8 +24,10 @@ ID_NAMES = ("id", "node_id", "node", "node id")
 LABEL_NAMES = ("label", "y", "class", "target")
 PIECE_BYTES = 1 << 18
 LONGEST_LINE = 1 << 24  # characters, enough for a row of a million features
-# Limit of what a .gz may unpack to: so many bytes, or so many times its size. Tables rarely shrink to a hundredth.
+# A .gz may unpack to this many bytes or times its size, whichever is more. Tables rarely shrink to a hundredth.
 UNPACKED_BYTES, UNPACKED_TIMES = 1 << 30, 100
+Records = Iterator[tuple[int, list[str]]]  # line number and cells
+
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, at the start of the line or after a separator
 
@@ -43,7 +45,7 @@ def ending(path: Path) -> str:
 
 def records_of(
     path: Path, decimal: str = ".", keep_blank: bool = False, on_share: Callable[[float], None] | None = None
-) -> Iterator[tuple[int, list[str]]]:
+) -> Records:
     """Yield the :func:`records` of a file, compressed or not.
 
     Args:
@@ -158,7 +160,7 @@ def records(
     decimal: str = ".",
     most_blank: int | None = None,
     keep_blank: bool = False,
-) -> Iterator[tuple[int, list[str]]]:
+) -> Records:
     """Yield the cells of every line that is not blank, with the number of the line they begin on.
 
     Args:
@@ -200,9 +202,6 @@ def _refuse_blank(count: int, most: int | None, path: Path) -> None:
 
 def _with_point(cell: str) -> str:
     return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
-
-
-Records = Iterator[tuple[int, list[str]]]
 
 
 def named_columns(path: Path, lines: Records, is_named: Callable[[list[str]], bool]) -> tuple[list[str], Records]:
@@ -251,7 +250,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 def is_header(cells: Sequence[str]) -> bool:
     """Return whether a first line names columns: some cell is not a number, or they count 0, 1, 2, ... as pandas does.
 
-    Two columns called 0 and 1 are taken for numbers, since they may be an edge.
+    A first line of 0 and 1 alone is data, since it may be an edge.
 
     >>> is_header(["load", "7"]), is_header(["0", "1", "2"]), is_header(["0", "1"]), is_header(["0", "1", "0.5"])
     (True, True, False, False)

@@ -109,6 +109,33 @@ def test_an_edge_to_an_unknown_node_is_named(tmp_path: Path) -> None:
         built(tmp_path, TableStream(tmp_path / "n.csv", tmp_path / "e.csv"))
 
 
+@pytest.mark.parametrize("name", ["007", "99999999999999999999", "x"])
+def test_an_id_that_is_no_integer_of_the_nodes_is_unknown(tmp_path: Path, name: str) -> None:
+    (tmp_path / "n.csv").write_text("id,x\n7,1\n8,2\n")
+    (tmp_path / "e.csv").write_text(f"source,target\n7,8\n7,{name}\n")
+    with pytest.raises(GsscError, match=f"e.csv:3: the edge names node '{name}'"):
+        built(tmp_path, TableStream(tmp_path / "n.csv", tmp_path / "e.csv"))
+
+
+def test_a_header_that_begins_like_an_id_is_a_header(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id,x\na1,1\nb2,2\nc3,3\n")
+    (tmp_path / "e.csv").write_text("a12,b23\na1,c3\n")
+    graph = Graph.load(built(tmp_path, TableStream(tmp_path / "n.csv", tmp_path / "e.csv")))
+    assert graph.edges.tolist() == [[0], [2]]
+
+
+def test_names_stored_as_bytes_are_built_as_they_are_loaded(tmp_path: Path) -> None:
+    arrays = {"x": np.eye(3), "edge_index": [[0, 1], [1, 2]], "y": [0, 1, 0], "class_names": [b"a", b"b"], "name": b"n"}
+    np.savez(tmp_path / "mine.npz", **arrays)
+    graph, loaded = Graph.load(built(tmp_path, NpzStream(tmp_path / "mine.npz"))), Graph.load(tmp_path / "mine.npz")
+    assert (graph.class_names, graph.name) == (loaded.class_names, loaded.name) == (("a", "b"), "n")
+
+
+def test_csbm_names_the_option_that_is_no_count() -> None:
+    with pytest.raises(GsscError, match="classes must be a whole number"):
+        CsbmStream(classes=2.5)  # type: ignore[arg-type]
+
+
 def test_csbm_is_drawn_with_its_homophily_and_signal(tmp_path: Path) -> None:
     source = CsbmStream(nodes=3000, num_edges=20_000, classes=4, homophily=0.7, signal=5, features=8, val=50, test=50)
     graph = Graph.load(built(tmp_path, source, dtype="float16"))
@@ -258,7 +285,7 @@ def test_files_of_others_are_not_deleted(tmp_path: Path, folder: str, name: str)
     path = tmp_path / folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("mine")
-    with pytest.raises(GsscError, match=f"holds '{name.partition('/')[0]}', which is no file of a graph"):
+    with pytest.raises(GsscError, match=f"holds '{name.partition('/')[0]}', which is not a file of a graph"):
         built(tmp_path, overwrite=True)
     assert path.read_text() == "mine"
 

@@ -81,7 +81,7 @@ def test_a_part_of_a_file_of_the_wrong_type_is_refused(folder: Path, part: str, 
 @pytest.mark.parametrize("name", ["../other/edges.npy", "/etc/passwd", "extra.npy", ""])
 def test_other_files_are_refused(folder: Path, name: str) -> None:
     describe_again(folder, lambda about: about["files"].update({name: about["files"]["edges.npy"]}))
-    with pytest.raises(GsscError, match="is no file of a graph"):
+    with pytest.raises(GsscError, match="is not a file of a graph"):
         open_graph(folder)
 
 

@@ -359,7 +359,7 @@ ONE = np.array([1.0])
         ((ONE, np.array([12]), np.array([0, 1])), "outside the model's 12 features"),
         ((ONE, np.array([-1]), np.array([0, 1])), "outside the model's 12 features"),
         ((ONE, np.array([1]), np.array([0, 2])), "must begin with 0 and end with"),
-        ((np.ones(2), np.array([1, 2]), np.array([0, 3, 1, 2])), "must not fall"),
+        ((np.ones(2), np.array([1, 2]), np.array([0, 3, 1, 2])), "must not decrease"),
     ],
 )
 def test_rows_the_numpy_predictor_refuses(tmp_path: Path, x: Any, message: str) -> None:

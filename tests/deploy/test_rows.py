@@ -462,7 +462,7 @@ def test_formulas_are_defused_in_csv_alone(tmp_path: Path) -> None:
 def test_ids_too_long_for_npz_are_refused(model: DeployedModel, tmp_path: Path) -> None:
     ids = np.array(["x" * 1_000_000, *map(str, range(99))], dtype=object)
     probabilities = np.full((100, 2), 0.5, dtype=np.float32)
-    with pytest.raises(GsscError, match="a text of 1,000,000 characters is too long for .npz; write .csv or .parquet"):
+    with pytest.raises(GsscError, match="text of 1,000,000 characters is too long for .npz; write .csv or .parquet"):
         write_predictions(tmp_path / "p.npz", model, probabilities, ids)
     write_predictions(tmp_path / "p.csv", model, probabilities, ids)
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,16 @@ def write_csv(path: Path, x: np.ndarray, ids) -> Path:
 
 def probabilities(table: pa.Table) -> np.ndarray:
     return np.stack([table.column(f"probability_{name}").to_numpy() for name in ("cat", "dog")], axis=1)
+
+
+def test_a_text_table_without_a_header_is_scored_by_position(model: DeployedModel, tmp_path: Path) -> None:
+    x = rows_of(5)
+    (tmp_path / "in.csv").write_text("\n".join(",".join(map(str, row)) for row in x.tolist()))
+    replace(model, feature_names=["a", "b", "c"]).save(tmp_path / "named")
+    score(tmp_path / "named", tmp_path / "in.csv", tmp_path / "out", Here())
+    table = pq.read_table(tmp_path / "out")
+    assert table.column("row").to_pylist() == list(range(5))
+    np.testing.assert_allclose(probabilities(table), model.predict_proba(x), rtol=1e-5)
 
 
 def test_order_keys_and_numbers_are_those_of_the_input(model: DeployedModel, model_folder, tmp_path):
@@ -318,6 +329,7 @@ def test_killed_at_any_moment_it_goes_on_and_ends_the_same(model_folder, tmp_pat
 
 PEAK = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from gssc.scoring.parts import FileJob, score_file
 Path(sys.argv[3]).mkdir()

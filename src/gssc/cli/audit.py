@@ -123,7 +123,7 @@ def show_table(console: Any, what: str, columns: list[Column], total: int) -> No
     titles = [
         "#" if column.name == "rank" else names.get(column.name, column.name.replace("_", " ")) for column in shown
     ]
-    # Text, not str: a node or class may be called "[red]", which rich would take for a style.
+    # Text, not str: a node or class may be called "[red]", which rich would read as a style.
     cells = [
         [Text(f"{value:.3f}" if isinstance(value, float) else str(value)) for value in column.values]
         for column in shown

@@ -66,7 +66,7 @@ HELP = {
     "structure_noise": "KIND:RATE, such as random:0.2",
     "feature_noise": "KIND:RATE, such as mask:0.3",
     "seeds": "number of seeds, from seed 0 on",
-    "max_epochs": "maximum epochs of every run, for a quick look; 0 is no limit",
+    "max_epochs": "maximum epochs of every run, for a quick look; 0 for no limit",
     "store": "SQLite file that keeps every run",
     "engine": "where runs are computed: local (processes of this machine) or ray (a Ray cluster, RAY_ADDRESS)",
     "jobs": "runs at once, one thread each; default 1, with ray as many as the cluster has cores",

@@ -17,8 +17,7 @@ examples:
 
 Write the script again after an update: it lists the options of the installed version.
 """
-# Subcommands, which are completed after the name of their command.
-Words = dict[str, list[str]]
+Words = dict[str, list[str]]  # words that may follow a command, by its name
 
 BASH = """\
 # bash completion of gssc

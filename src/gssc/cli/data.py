@@ -27,7 +27,7 @@ _WIDTH_WITH_DESCRIPTIONS = 120
 
 
 def list_datasets(*, data_root: str | PathLike[str] | None = None) -> None:
-    """Print one line per dataset: its size, its default split, and whether its files are here already."""
+    """Print one line per dataset: its size, its default split, and whether its files are present."""
     root = data_root_of(data_root)
     console = Console()
     if not console.is_terminal:  # a pipe has no width: cut nothing there
@@ -59,9 +59,9 @@ def _state(entry: Dataset, root: Path | None) -> str:
 
 
 def dataset_info(name: str, *, data_root: str | PathLike[str] | None = None, check: bool = False) -> None:
-    """Print where a dataset comes from, its files and digests, and, where they are here, what the graph is like.
+    """Print the origin of a dataset, its files and digests and, if they are present, a description of the graph.
 
-    Of a graph file, such as ``mine.npz``, or a graph on disk, print what the graph is like; `check` first compares the
+    For a graph file, such as ``mine.npz``, or a graph on disk, print the description alone; `check` first compares the
     digests of a graph on disk.
     """
     if check and not is_disk_graph(name):
@@ -108,7 +108,7 @@ def _is_graph_file(name: str) -> bool:
 
 
 def molecule_facts(name: str, data_root: str | PathLike[str] | None) -> Table:
-    """Return a rich table of what a set of molecules is like."""
+    """Return a rich table that describes a set of molecules."""
     from gssc.molecules import load_molecules
 
     molecules = load_molecules(name, data_root=data_root)
@@ -126,7 +126,7 @@ def molecule_facts(name: str, data_root: str | PathLike[str] | None) -> Table:
 def import_graph(
     nodes: str | PathLike[str], edges: str | PathLike[str] | None, out: str | PathLike[str], **options: Any
 ) -> Graph:
-    """Read a node and an edge table, write the graph to `out` (.npz), print what it is.
+    """Read a node and an edge table, write the graph to `out` (.npz) and print a description of it.
 
     `options` are those of `import_tables`.
     """
@@ -148,7 +148,7 @@ def import_graph(
 
 
 def graph_facts(graph: Graph) -> Table:
-    """Return a rich table of what a graph is like."""
+    """Return a rich table that describes a graph."""
     facts = _facts(graph.name)
     facts.add_row("nodes", f"{graph.num_nodes:,}")
     facts.add_row("edges", f"{graph.num_edges:,} ({graph.cleaning.summary()})")

@@ -28,41 +28,52 @@ CSBM_OPTIONS = ("nodes", "classes", "signal", "homophily", "features", "per_clas
 
 def add_arguments(parser: CommandParser) -> None:
     """Add the options of the subcommand."""
-
-    def text(option: str, target: str, help: str, **more: Any) -> None:
-        parser.add_argument(option, dest=target, type=str, help=help, **more)
-
     parser.add_argument(
         "source", type=str, help="node table (.csv, .tsv, .parquet), graph (.npz), csbm, or a dataset's name"
     )
-    text("--out", "out", "folder to write, such as big.graph", required=True)
-    text("--edges", "edges", "edge table of a node table; for csbm, the number of edges")
+    parser.add_argument("--out", type=str, required=True, help="folder to write, such as big.graph")
+    parser.add_argument("--edges", type=str, help="edge table of a node table; for csbm, the number of edges")
     parser.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="type of the features")
     parser.add_argument("--overwrite", action="store_true", help="replace the graph in the folder")
     parser.add_argument("--check", action="store_true", help="read everything back at the end and compare digests")
-    text("--id", "id_column", "column with the node ids; default id, node_id, node or the first column")
-    text("--label", "label_column", "column with the classes, or several with binary targets", nargs="+")
-    text("--ignore", "ignore_columns", "columns that are not features", nargs="+", default=[])
-    text("--split-column", "split_column", "column with train, val or test; default split, where there is one")
-    text("--source", "source_column", "edge table's first end; default source, src, from or the first column")
-    text("--target", "target_column", "edge table's second end; default target, dst, to or the second column")
-    text("--weight", "weight_column", "edge table's weights; default weight, where there is one; none ignores it")
-    parser.add_argument(
-        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
-    )
-    text("--split", "split", "per-class:20 or ratio:60/20/20; default the source's own")
-    text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
-    text("--name", "name", "name of the graph; default the source's name")
+    add_table_arguments(parser)
+    parser.add_argument("--split", type=str, help="per-class:20 or ratio:60/20/20; default the source's own")
+    parser.add_argument("--name", type=str, help="name of the graph; default the source's name")
     parser.add_argument("--seed", type=int, default=0, help="seed of csbm and of a split that is drawn")
-    for option, kind in (("nodes", int), ("classes", int), ("features", int), ("val", int), ("test", int)):
-        parser.add_argument(f"--{option}", type=kind, help=f"csbm: number of {_MEANING.get(option, option)}")
+    for option in ("nodes", "classes", "features"):
+        parser.add_argument(f"--{option}", type=int, help=f"csbm: number of {option}")
+    parser.add_argument("--val", type=int, help="csbm: number of validation nodes")
+    parser.add_argument("--test", type=int, help="csbm: number of test nodes")
     parser.add_argument("--per-class", type=int, help="csbm: training labels per class")
     parser.add_argument("--signal", type=float, help="csbm: length of a class mean, where noise has deviation 1")
     parser.add_argument("--homophily", type=float, help="csbm: probability that an edge joins nodes of one class")
     parser.add_argument("--data-root", type=str, help="folder with data files; default GSSC_DATA_ROOT")
 
 
-_MEANING = {"val": "validation nodes", "test": "test nodes"}
+def add_table_arguments(parser: CommandParser) -> None:
+    """Add the options that describe node and edge tables, for ``import`` and ``build``."""
+
+    def column(option: str, target: str, help: str, **more: Any) -> None:
+        parser.add_argument(option, dest=target, type=str, help=help, **more)
+
+    column("--id", "id_column", "column with the node ids; default id, node_id, node or the first column")
+    column("--label", "label_column", "column with the classes, or several with binary targets", nargs="+")
+    column("--ignore", "ignore_columns", "columns that are not features", nargs="+", default=[])
+    column("--split-column", "split_column", "column with train, val or test; default split, where there is one")
+    column("--source", "source_column", "first end in the edge table; default source, src, from or the first column")
+    column("--target", "target_column", "second end in the edge table; default target, dst, to or the second column")
+    column(
+        "--weight", "weight_column", "weights in the edge table; default weight, where there is one; none ignores it"
+    )
+    parser.add_argument(
+        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
+    )
+    parser.add_argument("--setting", type=str, default="transductive", help="transductive, inductive or cold-start")
+
+
+def classes_or_targets(columns: list[str] | None) -> str | list[str] | None:
+    """Return the value of --label for :func:`gssc.data.import_tables`: one column of classes, or several of targets."""
+    return columns[0] if columns and len(columns) == 1 else columns
 
 
 def run(options: dict[str, Any]) -> None:
@@ -108,9 +119,8 @@ def source_of(options: dict[str, Any]) -> GraphStream:
     if ending(path) in (*TEXT_ENDINGS, *PARQUET_ENDINGS):
         if options["edges"] is None:
             raise GsscError(f"{path} is a node table: give the edge table with --edges")
-        labels = options["label_column"]
         chosen = {key: options[key] for key in (*TABLE_OPTIONS, "weight_column", "decimal", "split", "seed", "setting")}
-        chosen["label_column"] = labels[0] if labels and len(labels) == 1 else labels
+        chosen["label_column"] = classes_or_targets(options["label_column"])
         return TableStream(path, Path(options["edges"]), name=options["name"], **chosen)
     if options["edges"] is not None:
         raise GsscError(f"--edges goes with a node table or csbm, not with {name}")

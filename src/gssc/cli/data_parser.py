@@ -64,9 +64,7 @@ def run(args: Any) -> None:
         if options["n_neighbors"] is None:
             del options["n_neighbors"]
         options["name"] = options["name"] or Path(options["out"]).stem
-        labels = options.pop("label_column")
-        # One column holds classes; several are binary targets, one task each.
-        options["label_column"] = labels[0] if labels and len(labels) == 1 else labels
+        options["label_column"] = data_build.classes_or_targets(options["label_column"])
         data.import_graph(**options)
 
 
@@ -81,36 +79,21 @@ def _info(parser: CommandParser) -> None:
 
 
 def _import(parser: CommandParser) -> None:
-    def text(option: str, target: str, help: str, **more: Any) -> None:
-        parser.add_argument(option, dest=target, type=str, help=help, **more)
-
-    text("--nodes", "nodes", "node table: .csv, .tsv or .parquet", required=True)
-    text(
+    parser.add_argument("--nodes", type=str, required=True, help="node table: .csv, .tsv or .parquet")
+    parser.add_argument(
         "--edges",
-        "edges",
-        "edge table: .csv, .tsv or .parquet; without it, rows are connected to their nearest neighbours",
+        type=str,
+        help="edge table: .csv, .tsv or .parquet; without it, rows are connected to their nearest neighbours",
     )
-    text("--out", "out", "graph file to write: .npz", required=True)
+    parser.add_argument("--out", type=str, required=True, help="graph file to write: .npz")
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
-    text("--id", "id_column", "column with the node ids; default id, node_id, node or the first column")
-    text("--label", "label_column", "column with the classes, or several with binary targets", nargs="+")
-    text("--features", "feature_columns", "feature columns; default every other column", nargs="+")
-    text("--ignore", "ignore_columns", "columns to leave out", nargs="+", default=[])
-    text("--split-column", "split_column", "column with train, val or test; default split, where there is one")
-    text(
-        "--source",
-        "source_column",
-        "column of the first end in the edge table; default source, src, from or the first column",
-    )
-    text(
-        "--target",
-        "target_column",
-        "column of the second end in the edge table; default target, dst, to or the second column",
-    )
-    text(
-        "--weight",
-        "weight_column",
-        "column of weights in the edge table; default weight, where there is one; none ignores it",
+    data_build.add_table_arguments(parser)
+    parser.add_argument(
+        "--features",
+        dest="feature_columns",
+        type=str,
+        nargs="+",
+        help="feature columns; default every other column",
     )
     parser.add_argument(
         "--features-from",
@@ -121,11 +104,9 @@ def _import(parser: CommandParser) -> None:
     )
     parser.add_argument("--n-neighbors", type=int, help="neighbours of a row without --edges; default 8")
     parser.add_argument(
-        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
+        "--split", type=str, help="without a split column: per-class:20 or ratio:60/20/20 (the default)"
     )
-    text("--split", "split", "without a split column: per-class:20 or ratio:60/20/20 (the default)")
-    text("--setting", "setting", "transductive, inductive or cold-start", default="transductive")
-    text("--name", "name", "name of the graph; default the name of the output")
+    parser.add_argument("--name", type=str, help="name of the graph; default the name of the output")
     parser.add_argument("--seed", type=int, default=0, help="seed of the split")
 
 

@@ -1,4 +1,4 @@
-"""``gssc demo``: GSSC beside an MLP, label spreading and a GCN on handwritten digits, in less than a minute."""
+"""``gssc demo``: compares GSSC with an MLP, label spreading and a GCN on handwritten digits in less than a minute."""
 
 from __future__ import annotations
 

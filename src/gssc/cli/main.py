@@ -28,9 +28,9 @@ from gssc.signals import Stopped, ending_signals_raised
 if TYPE_CHECKING:
     from gssc.cli.parser import CommandParser
 
-# Parts of the messages of torch, threads and the loader of libraries when there is no memory left.
+# Parts of error messages that torch, threads and the dynamic loader raise when memory runs out.
 NO_MEMORY = ("allocate memory", "can't start new thread", "failed to map segment")
-# What each command can do with less memory.
+# Advice for each command when memory runs out.
 LESS_MEMORY = {
     "train": "use a smaller model (--model.hidden) or a graph on disk (gssc data build), which is streamed",
     "tune": "search smaller models (model.hidden), or run fewer workers at once",
@@ -51,7 +51,7 @@ EXIT_BY_SIGNAL = 128  # plus the number of the signal, as shells report it
 
 
 class Command(NamedTuple):
-    """Where a command lives, and what it does in one line."""
+    """The module of a command, and its summary in one line."""
 
     module: str
     summary: str

@@ -1,4 +1,4 @@
-"""What the commands train, predict, audit and bench do with molecules; their modules call these functions."""
+"""Molecules in the commands train, predict, audit, bench and serve, whose modules call these functions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def names_molecules(arguments: Sequence[str]) -> bool:
     if any(about_molecules(word) for word in words if not word.startswith("-")):
         return True
     folders = [word for word, option in zip(arguments, before, strict=False) if option == "--out"]
-    return "--resume" in arguments and bool(folders) and bool(_noted(Path(folders[0])))
+    return "--resume" in arguments and bool(folders) and bool(_molecule_config(Path(folders[0])))
 
 
 def is_about_molecules(args: Any) -> bool:
     """Return whether parsed arguments of `gssc train` are about molecules, see :func:`names_molecules`."""
     if args.get("molecules") or about_molecules(args.get("dataset")):
         return True
-    return bool(args.get("resume") and args.get("out") and _noted(Path(args["out"])))
+    return bool(args.get("resume") and args.get("out") and _molecule_config(Path(args["out"])))
 
 
 def add_train_arguments(parser: Any, model: str) -> None:
@@ -60,7 +60,7 @@ def add_train_arguments(parser: Any, model: str) -> None:
     parser.add_argument("--settings", type=type(molecule_model(model).settings()))
 
 
-def _noted(folder: Path) -> dict[str, Any]:
+def _molecule_config(folder: Path) -> dict[str, Any]:
     """Return the config.yaml of a run on molecules; empty if it is not one."""
     if not (folder / "config.yaml").exists():
         return {}
@@ -77,7 +77,7 @@ def train_molecules(args: Any) -> None:
     console = Console(stderr=True, markup=False, highlight=False)
     table = args.get("molecules")
     folder = Path(args.get("out") or Path("runs") / (args.get("dataset") or Path(table or "run").stem))
-    before = _noted(folder) if args.get("resume") else {}
+    before = _molecule_config(folder) if args.get("resume") else {}
     data = before.get("data") or {
         "dataset": args.get("dataset"),
         "molecules": str(Path(table).absolute()) if table else None,
@@ -108,7 +108,8 @@ def train_molecules(args: Any) -> None:
         overwrite=bool(args.get("overwrite")),
         resume=bool(args.get("resume")),
     )
-    kind = "measured target" if molecules.is_regression else "binary target"
+    regression = molecules.is_regression
+    kind = "measured target" if regression else "binary target"
     parts = ((molecules.train, "training"), (molecules.val, "validation"), (molecules.test, "test"))
     about = (
         f"{molecules.name} ({molecules.split}): {counted(len(molecules), 'molecule')}, "
@@ -124,13 +125,12 @@ def train_molecules(args: Any) -> None:
             f"{first.row}: {first.reason}; skipped.csv lists them",
             soft_wrap=True,
         )
-    if molecules.is_regression and (binary := molecules.binary_targets()):
+    if regression and (binary := molecules.binary_targets()):
         console.print(
             f"note: {', '.join(binary)} has only the values 0 and 1 but is learned as a measurement, like the others; "
             "for a probability, train it in a run without them",
             soft_wrap=True,
         )
-    regression = molecules.is_regression
     bar = ProgressBar("preparing", console=console)
 
     def start(training: Any) -> None:
@@ -161,7 +161,7 @@ def train_molecules(args: Any) -> None:
 
 
 def shown_score(score: float | None, regression: bool) -> str:
-    """Return a validation or test score for people: an error without the sign that makes higher ones better."""
+    """Return a validation or test score as text; that of a regression, a negative error, without its sign."""
     if score is None or math.isnan(score):
         return "unknown"
     return f"{-score if regression else score:.4f}"
@@ -185,7 +185,7 @@ def molecules_of(data: dict[str, Any], data_root: str | None, jobs: int | None =
 
 def is_molecule_run(folder: str | Path) -> bool:
     """Return whether a folder holds a run on molecules."""
-    return bool(_noted(Path(folder)))
+    return bool(_molecule_config(Path(folder)))
 
 
 def audit_molecules(args: Any) -> None:
@@ -197,7 +197,7 @@ def audit_molecules(args: Any) -> None:
     from gssc.molecules.audit import doubtful_labels, write_doubts
 
     check_output(args.out, (".csv",), args.overwrite)
-    molecules = molecules_of(_noted(Path(args.run))["data"], args.data_root)
+    molecules = molecules_of(_molecule_config(Path(args.run))["data"], args.data_root)
     with ProgressBar("computing fingerprints") as bar:
 
         def show(done: float) -> None:
@@ -242,7 +242,7 @@ def about_molecules(datasets: str | None) -> bool:
 
 
 def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
-    """Run the cross product on sets of molecules, as far as the store does not have it."""
+    """Run the cross product on sets of molecules, except for what the store has already."""
     from rich.console import Console
 
     from gssc.cli.bench import names
@@ -276,7 +276,7 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
 
 
 def is_molecule_model(folder: str | Path) -> bool:
-    """Return whether a run folder holds a model that takes SMILES, or would if its model were one that is deployed."""
+    """Return whether a folder holds a model that takes SMILES, or a run on molecules whose model is not deployable."""
     try:
         about = read_json(Path(folder) / "model.json")
     except (OSError, GsscError):

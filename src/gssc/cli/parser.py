@@ -16,7 +16,7 @@ MANY_OPTIONS = 12
 
 
 class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Leaves the line breaks of examples as they are written, and shows help texts without Python types."""
+    """Keeps the line breaks of examples, and shows help texts without Python types."""
 
     def add_usage(self, usage: str | None, actions: Iterable[argparse.Action], *args: Any, **kwargs: Any) -> None:
         """Show a dozen options or more as one word: the list below repeats them."""
@@ -85,8 +85,8 @@ class CommandParser(jsonargparse.ArgumentParser):
         text = re.sub(r" \(choose from .*\)$", "", text) if hint else text
         inside = f" {named[1]}" if (named := re.search(r"are required: (\w+)\.\w", message)) else ""
         end = f"did you mean {hint!r}?" if hint else f"see {self.prog.replace(' [options]', '')}{inside} --help"
-        end = f"{self._section(text)}; {end}" if not hint and self._section(text) else end
-        raise GsscError(f"{text.rstrip('.')}; {end}") from None
+        section = "" if hint else self._section(text)
+        raise GsscError("; ".join(filter(None, (text.rstrip("."), section, end)))) from None
 
     def _typed(self, key: str) -> str:
         """Return what the user types for an argument: its option, or its name in capitals.
@@ -116,7 +116,7 @@ class CommandParser(jsonargparse.ArgumentParser):
         return near[0] if near else None
 
     def _section(self, message: str) -> str:
-        """Return the settings of the section that an unknown one was typed for; empty if there is no such section."""
+        """Return text that lists the settings of the section of an unknown one; empty if there is no such section."""
         wrong = re.match(r"unrecognized arguments: (?:.* )?(--(\w+)\.)", message, re.IGNORECASE)
         known = [option for option in option_strings(self) if wrong and option.startswith(wrong[1])]
         if not wrong or not known:
@@ -132,7 +132,7 @@ def _shown(action: argparse.Action) -> str:
 
 
 def _expected(found: re.Match[str]) -> str:
-    """Return an error message about a value in words, without Python types."""
+    """Return an error message about a value, without Python types."""
     wanted, given = re.sub(r"<class '(\w+)'>", r"\1", found[1]), found[2].strip("'")
     if choices := re.findall(r"'([^']*)'", wanted):
         return f"must be {' or '.join(filter(None, (', '.join(choices[:-1]), choices[-1])))}, not {given!r}"

@@ -95,7 +95,7 @@ def blocks_of(args: Any, model: DeployedModel) -> Iterator[TableRows]:
 
 
 class PredictionCounts:
-    """Counts what was predicted."""
+    """Counts predicted classes for the summary at the end."""
 
     def __init__(self, model: DeployedModel):
         import numpy as np

@@ -36,7 +36,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any) -> None:
-    """Score, with a line per file and the time left."""
+    """Score the files; show a line per file and the time left."""
     from rich.console import Console
 
     from gssc.evaluate.executor import LocalProcesses

@@ -48,9 +48,9 @@ Settings are layered, and later ones win: defaults, the recipe of the dataset (m
 place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
 """
 DEFAULTS_IN_ARGS = False
-FAST_MODEL = "ridge_student"  # what --fast is short for
+FAST_MODEL = "ridge_student"  # --fast is short for --model with this name
 NAMED_SECTIONS = ("model", "sparsifier")  # --model gcn is short for --model.name gcn
-SETTINGS_BY_ARGUMENTS = True  # which sections there are depends on the model
+SETTINGS_BY_ARGUMENTS = True  # the sections of settings depend on the model
 SHORTHANDS = {
     "dataset": ("data", "dataset"),
     "graph": ("data", "graph"),
@@ -123,7 +123,8 @@ def named(section: str, arguments: Sequence[str]) -> str | None:
         return str(values["name"])
     file, folder = _value_of("--config", arguments), _value_of("--out", arguments)
     files = [Path(file)] if file else []
-    files += [Path(folder) / "config.yaml"] if folder and "--resume" in arguments else []
+    if folder and "--resume" in arguments:
+        files.append(Path(folder) / "config.yaml")
     for path in filter(Path.is_file, files):
         found = read_settings(path).get(section)
         if isinstance(found, dict) and "name" in found:
@@ -142,12 +143,13 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 def run(args: Any) -> None:
     """Train with the settings of the arguments and show the result; under torchrun, with other processes."""
-    if is_about_molecules(args):
+    molecules = is_about_molecules(args)
+    if molecules:
         require_all(("rdkit", "molecules"))
     from gssc.train.distributed import joined
 
     with joined() as processes:
-        if is_about_molecules(args):
+        if molecules:
             if processes.count > 1:
                 raise GsscError("models of molecules train in one process: start them without torchrun")
             train_molecules(args)
@@ -204,14 +206,14 @@ def _train(args: Any, processes: Processes) -> None:
 
 
 def settings_of(args: Any) -> RunConfig:
-    """Return the layers of settings as one: a run's own if resumed, else recipe or preset; then file, then options."""
+    """Return the merged settings: those of a resumed run, else of recipe or preset; then --config, then options."""
     from_file, typed = read_settings(args["config"]) if args.get("config") else {}, _typed(args)
-    merged = merged_settings(from_file, typed)
     for one, other in (("dataset", "graph"), ("graph", "dataset")):  # one of the two, and what is typed wins
         if typed.get("data", {}).get(one) is not None:
             from_file.get("data", {}).pop(other, None)
+    merged = merged_settings(from_file, typed)
     preset = preset_settings(args["preset"]) if args.get("preset") else None
-    data = parse_section("data", DataSettings(), merged_settings(from_file, typed).get("data", {}))
+    data = parse_section("data", DataSettings(), merged.get("data", {}))
     begun = config_file(folder_of(args, data))
     if args.get("resume") and begun.exists():
         before = saved_config(begun)
@@ -235,7 +237,7 @@ def folder_of(args: Any, data: DataSettings) -> Path:
 
 
 def _typed(args: Any) -> Settings:
-    """Return what was typed, by section; your own graph by its full path, so that a run resumes from anywhere."""
+    """Return the typed settings by section; the path of a graph is absolute, so that a run resumes from any folder."""
     given = {name: args[name] for name in vars(args) if hasattr(args[name], "as_dict")}
     typed = {name: values.as_dict() for name, values in given.items()}
     for values in typed.values():

@@ -11,6 +11,7 @@ from gssc.cli.train import expanded as expanded
 from gssc.errors import GsscError
 from gssc.progress_bar import ProgressBar
 from gssc.recipes import PRESETS
+from gssc.text_tables import first_repeated
 
 EXAMPLES = """\
 examples:
@@ -64,7 +65,7 @@ def run(args: Any) -> None:
         raise GsscError("--trials, --seeds and --jobs must be at least 1")
     base = settings_of(args)
     space = tuple(parse_dimension(text, base) for text in args.get("search") or default_space(base))
-    if twice := next((each.setting for each in space if [d.setting for d in space].count(each.setting) > 1), None):
+    if twice := first_repeated(dimension.setting for dimension in space):
         raise GsscError(f"--search names {twice} twice: join the candidates with commas")
     if not space:
         raise GsscError("name what to search: --search SETTING=CANDIDATES")

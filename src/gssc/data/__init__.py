@@ -1,4 +1,4 @@
-"""Where graphs come from: published datasets, generators, and your own tables.
+"""Sources of graphs: published datasets, generators, and your own tables.
 
 Names are imported on first use, so that `gssc.graph` can share the checks of this package without loading every
 dataset family.

@@ -12,8 +12,8 @@ import numpy as np
 from gssc.data.map_copy import PARTS_AT_A_TIME, MapCopy
 from gssc.errors import GsscError
 
-SMALL_FILE = 1 << 27  # bytes of features that may be held in memory
-VALUES_AT_A_TIME = 1 << 20  # of an array that is read whole
+SMALL_FILE = 1 << 27  # bytes of an array that may be held in memory
+VALUES_AT_A_TIME = 1 << 20  # per read, when a whole array is read
 
 
 class ArrayFile:
@@ -33,7 +33,7 @@ class ArrayFile:
     def __init__(self, array: Any, hold: bool = False):
         self.array, self.handle = array, -1
         self.copy: MapCopy | None = None  # created on first use, if possible
-        self.looked = False
+        self.looked = False  # whether a copier was looked for
         mapped = isinstance(getattr(array, "base", None), mmap.mmap) and hasattr(array, "filename")
         if not mapped or not array.flags.c_contiguous or not hasattr(os, "pread"):
             return
@@ -55,13 +55,13 @@ class ArrayFile:
             if not 0 <= number < len(self.array):
                 last = len(self.array) - 1
                 raise GsscError(f"{self.array.filename} has no row {number}: they run from 0 to {last}")
-        begins = np.flatnonzero(np.diff(nodes, prepend=nodes[0] - 2) != 1)  # of runs of consecutive rows
+        begins = np.flatnonzero(np.diff(nodes, prepend=nodes[0] - 2) != 1)  # where runs of consecutive rows begin
         sizes = np.diff(begins, append=len(nodes))
         row = self._row_length()
         parts = list(zip((row * nodes[begins].astype(np.int64)).tolist(), (row * sizes).tolist(), strict=True))
         self._find_copier()
-        some = (parts[first : first + PARTS_AT_A_TIME] for first in range(0, len(parts), PARTS_AT_A_TIME))
-        return self._rows(b"".join([self._parts(part) for part in some]), len(nodes))
+        groups = (parts[first : first + PARTS_AT_A_TIME] for first in range(0, len(parts), PARTS_AT_A_TIME))
+        return self._rows(b"".join([self._parts(group) for group in groups]), len(nodes))
 
     def block(self, start: int, stop: int) -> np.ndarray:
         """Return consecutive rows, [stop - start, d] or fewer at the end."""

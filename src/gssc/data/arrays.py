@@ -18,7 +18,7 @@ def as_array(values: Any, what: str) -> np.ndarray:
 
 
 def frame_names(frame: Any) -> tuple[Any, Any]:
-    """Return the names that a DataFrame gives its rows and its columns; None where they are only counted from 0."""
+    """Return the row and column names of a DataFrame; None for either if it is the default 0, 1, 2, ..."""
     if not hasattr(frame, "iloc"):
         return None, None
     rows, columns = (None if np.array_equal(names, np.arange(len(names))) else names for names in frame.axes)

@@ -30,7 +30,7 @@ from gssc.files import NO_ROOM, keep_others_out, read_json, sync, write_json
 FEATURES = "features.npy"
 DTYPES = ("float32", "float16")
 STATE, RECORD = "building.json", 3  # the record of a build, and the version of its form
-OF_GRAPHS = (DESCRIPTION, *KINDS)  # all names of files that a graph may have
+OF_GRAPHS = (DESCRIPTION, *KINDS)  # names of all files that a graph may have
 # What else a build writes: its record, edges that are not sorted or joined yet, and graph.json before it is complete.
 OF_BUILDS = re.compile(r"building\.json(\.new)?|bucket-\d\d\.bin|sorted-\d\d\.(bin|part)|\.graph\.[0-9a-f]+\.json")
 ROWS_BETWEEN_STATES = 1 << 18
@@ -74,7 +74,7 @@ def build_graph(
         lock = keep_others_out(work)
         try:
             about = Build(stream, work, dtype, on_progress or (lambda stage, done: None)).run()
-            _delete(replaced)  # of a build that was killed
+            _delete(replaced)  # left by a build that was killed
             if out.exists():
                 out.rename(replaced)
             work.rename(out)
@@ -103,7 +103,7 @@ class Build:
             self.state = {"begun": begun, "rows": 0, "nodes": False, "blocks": 0, "sort": None, "sorted": []}
 
     def run(self) -> dict[str, Any]:
-        """Run the stages and return the content of graph.json; the record of the build stays beside the graph."""
+        """Run the stages and return the content of graph.json; the record of the build stays in the folder."""
         if self.state.get("complete"):
             check_digests(self.work)
             return self.without_temporary_files()
@@ -114,7 +114,7 @@ class Build:
         sort = self.list_edges()
         self.sort_buckets(sort)
         cleaning = self.write_edges(sort)
-        if self.stream.signature() != self.state["begun"]["signature"]:  # it may have been read in two states
+        if self.stream.signature() != self.state["begun"]["signature"]:  # part of it was read before the change
             raise GsscError(f"the source of {self.stream.name} changed while it was read; run the same command again")
         self.describe(asdict(cleaning))
         self.save(complete=True)
@@ -152,7 +152,7 @@ class Build:
         )
 
     def open_features(self) -> NpyAppender:
-        """Return the file of the features; of a build that is resumed, after checking the rows it has."""
+        """Return the feature file; if the build is resumed, after checking the rows in it."""
         rows, checksum = self.state["rows"], self.state.get("checksum")
         return NpyAppender(self.work / FEATURES, self.dtype, (self.stream.width,), rows, checksum)
 
@@ -168,7 +168,7 @@ class Build:
                 raise cut_short(path)
             if name != FEATURES and _checksum(path) != self.state["checksums"][name]:
                 raise damaged(path)
-        self.open_features().__exit__()
+        self.open_features().close()  # checks the rows
 
     def list_edges(self) -> EdgeSort:
         """Write listed edges to bucket files, block by block, and return the sort that holds them."""
@@ -271,7 +271,7 @@ def _refuse_other_files(folder: Path) -> None:
     """Raise GsscError if a folder that is to be replaced or cleared holds anything but files of a graph or a build."""
     for item in sorted(folder.iterdir()) if folder.is_dir() else ():
         if not _is_own(item):
-            raise GsscError(f"{folder} holds {item.name!r}, which is no file of a graph: move it elsewhere first")
+            raise GsscError(f"{folder} holds {item.name!r}, which is not a file of a graph: move it elsewhere first")
 
 
 def _is_own(item: Path) -> bool:
@@ -286,7 +286,7 @@ def _delete_files(folder: Path, kept: tuple[str, ...] = ()) -> None:
 
 
 def _delete(folder: Path) -> None:
-    """Delete a graph, if there is one, unless its folder has got other files."""
+    """Delete the files of a graph, and its folder if nothing else is left in it."""
     if folder.is_dir():
         _delete_files(folder)
         with suppress(OSError):

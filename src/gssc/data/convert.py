@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch_geometric.data
 
 _PARTS = ("train", "val", "test")
-_TOLD = ("name", "split", "setting", "class_names", "node_ids", "feature_names")
+_NAMES = ("name", "split", "setting", "class_names", "node_ids", "feature_names")
 
 
 def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes: Any) -> Graph:
@@ -50,7 +50,7 @@ def from_pyg(data: torch_geometric.data.Data, *, mask_column: int = 0, **changes
                 raise GsscError(f"mask_column is {mask_column}, but {part}_mask has columns 0 to {array.shape[1] - 1}")
             mask = array[:, mask_column] if array.ndim == 2 else array
             values[part] = mask_of_numbers(mask, nodes)
-    values.update({key: data[key] for key in _TOLD if key in data and data[key] is not None})
+    values.update({key: data[key] for key in _NAMES if key in data and data[key] is not None})
     return Graph(**{**values, **changes})
 
 
@@ -84,7 +84,7 @@ def to_pyg(graph: Graph) -> torch_geometric.data.Data:
         mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
         mask[torch.from_numpy(getattr(graph, part))] = True
         data[f"{part}_mask"] = mask
-    for key in _TOLD:
+    for key in _NAMES:
         if getattr(graph, key) is not None:
             data[key] = getattr(graph, key)
     return data
@@ -119,7 +119,7 @@ def from_networkx(
         "labels": _attribute_labels(names, [attributes.get(label) for attributes in of_nodes]),
         "node_ids": [name if isinstance(name, str | int) else str(name) for name in names],
         **{part: [index for index, found in enumerate(parts) if found == place] for place, part in enumerate(_PARTS)},
-        **{key: network.graph[key] for key in _TOLD if key in network.graph},
+        **{key: network.graph[key] for key in _NAMES if key in network.graph},
     }
     return Graph(**{**values, **changes})
 
@@ -210,7 +210,7 @@ def to_networkx(graph: Graph) -> networkx.Graph:
         network.add_weighted_edges_from(
             (*pair, weight) for pair, weight in zip(pairs, graph.edge_weight.tolist(), strict=True)
         )
-    for key in _TOLD:
+    for key in _NAMES:
         if key != "node_ids" and getattr(graph, key) is not None:
             network.graph[key] = getattr(graph, key)
     return network

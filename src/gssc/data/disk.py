@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from gssc.data.array_file import ArrayFile
+from gssc.data.arrays import read_npy_header
 from gssc.data.checks import Cleaning
 from gssc.data.disk_checks import check_array, check_description
 from gssc.deploy import TableRows
@@ -156,10 +157,11 @@ def _open(path: Path, entry: dict[str, Any]) -> np.ndarray:
 
 def entry_of(path: Path) -> dict[str, Any]:
     """Return the entry of one .npy file in graph.json: bytes, type, shape and SHA-256."""
-    array = np.load(path, mmap_mode="r", allow_pickle=False) if path.stat().st_size > 256 else np.load(path)
+    with path.open("rb") as file:
+        shape, _, dtype = read_npy_header(file)
     return {
-        "shape": list(array.shape),
-        "dtype": array.dtype.str,
+        "shape": list(shape),
+        "dtype": dtype.str,
         "bytes": path.stat().st_size,
         "sha256": sha256(path),
     }
@@ -177,6 +179,6 @@ def recorded_digest(array: Any) -> str | None:
 
 
 def file_states(*arrays: Any) -> dict[str, tuple[int, int]]:
-    """Return size and time of the last change of the files that arrays are mapped from, by path."""
+    """Return size and modification time of the files that arrays are mapped from, by path."""
     paths = [Path(array.filename) for array in arrays if getattr(array, "filename", None)]
     return {str(path): ((about := path.stat()).st_size, about.st_mtime_ns) for path in paths if path.exists()}

@@ -1,4 +1,4 @@
-"""Checks of a graph on disk that digests do not cover: a folder may be made by hand, with digests that fit it."""
+"""Checks of a graph on disk that digests cannot replace: anyone may write a folder with digests that match."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[tuple[str, int], ...]] = {
     "val.npy": (("i8", 1),),
     "test.npy": (("i8", 1),),
     "edge_weight.npy": (("f4", 1),),
-    "node_ids.npy": (("i", 1), ("u", 1), ("U", 1)),  # integers of any size, or texts
+    "node_ids.npy": (("i", 1), ("u", 1), ("U", 1)),  # integers of any size, or strings
 }
 OPTIONAL = ("edge_weight.npy", "node_ids.npy")
 
@@ -36,11 +36,11 @@ def check_description(about: dict[str, Any], path: Path) -> None:
 
 
 def _wrong_entries(about: dict[str, Any]) -> Any:
-    yield from (f"{name} must be a text" for name in TEXTS if not isinstance(about.get(name), str))
+    yield from (f"{name} must be a string" for name in TEXTS if not isinstance(about.get(name), str))
     for name in LISTS:
         given = about.get(name) or []
         if not isinstance(given, list) or not all(isinstance(entry, str) for entry in given):
-            yield f"{name} must be a list of texts"
+            yield f"{name} must be a list of strings"
     cleaning, known = about.get("cleaning"), {entry.name for entry in fields(Cleaning)}
     if not isinstance(cleaning, dict) or cleaning.keys() != known or not _are_counts(cleaning.values()):
         yield f"cleaning must give the numbers of {', '.join(sorted(known))}"
@@ -51,7 +51,7 @@ def _wrong_entries(about: dict[str, Any]) -> Any:
     yield from (f"it does not list {name}" for name in KINDS if name not in files and name not in OPTIONAL)
     for name, entry in files.items():
         if name not in KINDS:
-            yield f"{name!r} is no file of a graph"
+            yield f"{name!r} is not a file of a graph"
         elif not isinstance(entry, dict) or not _are_counts([entry.get("bytes")]):
             yield f"{name} must have a number of bytes"
         elif not isinstance(entry.get("shape"), list) or not _are_counts(entry["shape"]):
@@ -73,7 +73,7 @@ def check_array(array: np.ndarray, path: Path) -> None:
 
 
 def check_nodes(edges: np.ndarray, count: int) -> None:
-    """Raise GsscError naming the first edge [2, n] with an end that is no node."""
+    """Raise GsscError naming the first edge [2, n] with an end that is not a node."""
     outside = (edges < 0) | (edges >= count)
     if outside.any():
         first, second = edges[:, int(outside.any(axis=0).argmax())]

@@ -61,8 +61,9 @@ class EdgeSort:
         if self.weighted and weights is not None:
             with np.errstate(over="ignore", under="ignore"):
                 usable = weights.astype(np.float32)
-            if not (fits := np.isfinite(usable) & (usable > 0)).all():
-                at = int(fits.argmin())
+            valid = np.isfinite(usable) & (usable > 0)
+            if not valid.all():
+                at = int(valid.argmin())
                 raise GsscError(
                     f"the weight of edge ({first[at]}, {second[at]}) is {weights[at]}: weights must be above 0 and "
                     "finite (float32); drop the edge or leave out the weights"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gssc.data.edges import END_NAMES, WEIGHT_NAME
+from gssc.data.edges import WEIGHT_NAME, common_ends
 from gssc.data.table import Table, refuse_no_rows, whole_number_shortened, without_row_numbers
 from gssc.errors import GsscError
 
@@ -56,9 +56,9 @@ def edge_columns(table: Table, source: str | None, target: str | None) -> tuple[
     if len(names) < 2:
         raise GsscError(f"{table.path} has only one column: an edge needs two, the nodes it joins")
     by_lower = {name.lower(): name for name in table.names}
-    pair = next((pair for pair in END_NAMES if all(name in by_lower for name in pair)), None)
-    usual = [by_lower[name] for name in pair] if pair else names[:2]
-    ends = [usual[side] if given is None else table.existing(given) for side, given in enumerate((source, target))]
+    pair = common_ends(by_lower)
+    default = [by_lower[name] for name in pair] if pair else names[:2]
+    ends = [default[side] if given is None else table.existing(given) for side, given in enumerate((source, target))]
     if ends[0] == ends[1]:
         raise GsscError(f"{table.path}: both ends of an edge are read from column {ends[0]!r}: name both columns")
     return ends, pair is not None

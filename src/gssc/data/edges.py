@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from numbers import Integral, Real
 from typing import Any
 
@@ -27,7 +27,7 @@ def as_edges(edges: Any, node_ids: Any, num_nodes: int) -> tuple[np.ndarray, np.
     Args:
         edges: one of
             an array [2, E] of row numbers (or of ids, where they are text);
-            a list of pairs (two tuples of ids) or triples (with a weight);
+            a list of pairs (tuples of two ids) or triples (with a weight);
             a DataFrame with columns source and target, src and dst, from and to, u and v, else its first two columns,
             and optionally a column weight;
             a NetworkX graph, with an optional edge attribute weight (1 on edges without it);
@@ -175,9 +175,9 @@ def _of_adjacency(adjacency: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarra
             f"the adjacency has shape {adjacency.shape} for {num_nodes} nodes: give one row and one column per node"
         )
     entries = adjacency.tocsr().tocoo()  # repeated entries are not summed here: Graph merges them
-    there = entries.data != 0
-    edges = np.stack([entries.row[there], entries.col[there]]).astype(np.int64)
-    return edges, entries.data[there].astype(np.float64)
+    nonzero = entries.data != 0
+    edges = np.stack([entries.row[nonzero], entries.col[nonzero]]).astype(np.int64)
+    return edges, entries.data[nonzero].astype(np.float64)
 
 
 def _column_names(edges: Any) -> list[Any] | None:
@@ -189,11 +189,16 @@ def _column_names(edges: Any) -> list[Any] | None:
     return None if names is None or not hasattr(edges, "__getitem__") else list(names)
 
 
+def common_ends(names: Container[str]) -> tuple[str, str] | None:
+    """Return the first pair of :data:`END_NAMES` among column names, given in lower case; None if there is none."""
+    return next(((first, second) for first, second in END_NAMES if first in names and second in names), None)
+
+
 def _of_table(table: Any, names: list[Any], rows: RowOf) -> tuple[np.ndarray, np.ndarray | None]:
     if len(names) < 2:
         raise GsscError(f"the edge table has {len(names)} columns: an edge needs two, the nodes it joins")
     by_lower = {str(name).strip().lower(): name for name in names}
-    pair = next((pair for pair in END_NAMES if all(name in by_lower for name in pair)), None)
+    pair = common_ends(by_lower)
     first, second = (by_lower[name] for name in pair) if pair else names[:2]
     edges = rows.of_ends(*(np.asarray(table[end]).tolist() for end in (first, second)))
     weight = by_lower.get(WEIGHT_NAME)

@@ -43,15 +43,17 @@ def locate(dataset: Dataset, file: File, data_root: Path | None) -> Path | None:
 
 
 def at_hand(dataset: Dataset, data_root: Path | None) -> tuple[FilePaths, tuple[File, ...]]:
-    """Return the paths found and all files of the first complete set of files, or of `dataset.files` if none is."""
+    """Return the first complete set of files, or `dataset.files` if none is complete, with the paths that exist."""
     for files in (dataset.files, *dataset.alternatives):
-        found = {file.name: locate(dataset, file, data_root) for file in files}
-        if all(found[file.name] is not None or file.optional for file in files):
-            break
-    else:
-        files = dataset.files
+        paths = _existing(dataset, files, data_root)
+        if all(file.name in paths or file.optional for file in files):
+            return paths, files
+    return _existing(dataset, dataset.files, data_root), dataset.files
+
+
+def _existing(dataset: Dataset, files: tuple[File, ...], data_root: Path | None) -> FilePaths:
     paths = {file.name: locate(dataset, file, data_root) for file in files}
-    return {name: path for name, path in paths.items() if path is not None}, files
+    return {name: path for name, path in paths.items() if path is not None}
 
 
 def fetch(dataset: Dataset, data_root: str | PathLike[str] | None = None) -> FilePaths:
@@ -98,17 +100,7 @@ def _download(dataset: Dataset, files: list[File], data_root: Path | None) -> Fi
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(target) as temporary:
-                    bar.begin(f"downloading {file.name}")
-                    with urllib.request.urlopen(file.url, timeout=_TIMEOUT_SECONDS) as response:
-                        length = response.headers.get("Content-Length")
-                        size = int(length) / MEGABYTE if length else None
-                        bar.begin(f"downloading {file.name}", size, "MB")
-                        with temporary.open("wb") as out:
-                            while piece := response.read(1 << 18):
-                                out.write(piece)
-                                bar.advance(len(piece) / MEGABYTE)
-                    if length and temporary.stat().st_size != int(length):
-                        raise HTTPException("the connection closed before the end of the file")
+                    _download_file(file.url, temporary, bar, f"downloading {file.name}")
                     verify(temporary, file)
             except GsscError as error:
                 raise GsscError(f"{dataset.name}: download of {file.url} failed: {error}; or {advice}") from None
@@ -117,3 +109,16 @@ def _download(dataset: Dataset, files: list[File], data_root: Path | None) -> Fi
                 raise GsscError(f"{dataset.name}: could not download {file.url} ({reason}): {advice}") from None
             got[file.name] = target
     return got
+
+
+def _download_file(url: str, path: Path, bar: ProgressBar, phase: str) -> None:
+    """Write the content of a URL to a file. Raises HTTPException if it is shorter than the server announced."""
+    bar.begin(phase)
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, path.open("wb") as out:
+        length = response.headers.get("Content-Length")
+        bar.begin(phase, int(length) / MEGABYTE if length else None, "MB")
+        while piece := response.read(1 << 18):
+            out.write(piece)
+            bar.advance(len(piece) / MEGABYTE)
+    if length and path.stat().st_size != int(length):
+        raise HTTPException("the connection closed before the end of the file")

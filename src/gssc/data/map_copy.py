@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-PARTS_AT_A_TIME = 1024  # what Linux takes in one call (IOV_MAX)
-LARGEST = 1 << 22  # bytes that are copied in one call; for more, the second copy costs more than the calls it saves
+PARTS_AT_A_TIME = 1024  # maximum number of parts that Linux takes in one call (IOV_MAX)
+LARGEST = 1 << 22  # bytes copied in one call; beyond it, copying twice costs more than the calls it saves
 POPULATE_READ = 22  # MADV_POPULATE_READ, which mmap has no name for before Python 3.13
 UNLIMITED = 1 << 60
 

@@ -29,7 +29,7 @@ _DISTANCES_AT_A_TIME = 1 << 22
 _ROWS_AT_A_TIME = 8192  # searched together, enough for all threads
 _TREE_UP_TO = 6  # columns; for so few, a tree is faster than all distances and than an index, for any number of rows
 _SPARE = 3  # extra neighbours requested beyond k, to detect most ties
-_LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 40, 48  # of the index: links per row, candidates while building and searching
+_LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 40, 48  # index: links per row, candidates while building and searching
 
 
 def nearest_neighbour_edges(features: Any, k: int, on_stage: OnStage | None = None) -> np.ndarray:
@@ -56,8 +56,8 @@ def nearest_neighbour_edges(features: Any, k: int, on_stage: OnStage | None = No
                 "pip install 'gssc[ann]' for an approximate search",
                 stacklevel=2,
             )
-        by_all = by_scikit_learn if _installed("sklearn") else by_blocks
-        pairs = by_all(features, k, on_stage=stage)
+        exact_search = by_scikit_learn if _installed("sklearn") else by_blocks
+        pairs = exact_search(features, k, on_stage=stage)
     edges: np.ndarray = np.unique(np.sort(pairs, axis=0), axis=1)
     return edges
 
@@ -129,9 +129,9 @@ def by_scikit_learn(features: np.ndarray, k: int, on_stage: OnStage | None = Non
     """
     exact = np.asarray(features, dtype=np.float64)
     count, columns = exact.shape
-    asked = min(k + 1 + _SPARE, count)
+    requested = min(k + 1 + _SPARE, count)
     algorithm = "kd_tree" if columns <= _TREE_UP_TO else "brute"
-    search = require("sklearn.neighbors", extra="data").NearestNeighbors(n_neighbors=asked, algorithm=algorithm)
+    search = require("sklearn.neighbors", extra="data").NearestNeighbors(n_neighbors=requested, algorithm=algorithm)
     lengths, found = _in_parts(search.fit(exact).kneighbors, exact, on_stage)
     distances = (lengths**2).round(9)
     itself = found == np.arange(count)[:, None]
@@ -139,8 +139,8 @@ def by_scikit_learn(features: np.ndarray, k: int, on_stage: OnStage | None = Non
     order = np.lexsort((found, distances), axis=1)
     found = np.take_along_axis(found, order, axis=1)
     distances = np.take_along_axis(distances, order, axis=1)
-    last = np.where(itself.any(axis=1), asked - 2, asked - 1)  # position of the farthest row found
-    tied = (distances[:, k - 1] == distances[np.arange(count), last]) & (asked < count)
+    last = np.where(itself.any(axis=1), requested - 2, requested - 1)  # position of the farthest row found
+    tied = (distances[:, k - 1] == distances[np.arange(count), last]) & (requested < count)
     clear = np.flatnonzero(~tied)
     pairs = np.stack([np.repeat(clear, k), found[clear, :k].ravel()])
     again = by_blocks(exact, k, np.flatnonzero(tied), on_stage, "finding neighbours at equal distances")

@@ -76,12 +76,12 @@ NOISE: dict[str, dict[str, NoiseEntry]] = {
     },
 }
 DEFAULT_KINDS = {"label": "symmetric", "structure": "random", "features": "mask"}
-_FIELDS = {"label": ("labels",), "structure": ("edges", "edge_weight"), "features": ("features",)}  # of Graph
+_FIELDS = {"label": ("labels",), "structure": ("edges", "edge_weight"), "features": ("features",)}  # fields of Graph
 
 
 @dataclass(frozen=True)
 class NoiseSpec:
-    """A kind of noise and its rate, from 0 to 1; kind "none" is no noise. `parse_noise` reads its `str`."""
+    """A kind of noise and its rate, from 0 to 1; kind "none" adds none. `parse_noise(str(spec))` equals `spec`."""
 
     kind: str = "none"
     rate: float = 0.0

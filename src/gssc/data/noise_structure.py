@@ -97,7 +97,7 @@ def as_distributed(graph: Graph, rate: float, rng: np.random.Generator) -> Struc
     """Remove and add edges in the same shares as the noisy files released with GSSC, which remove more than they add.
 
     Those files exist for Cora and CiteSeer at nominal rates 0.1, 0.2 and 0.3, and `RELEASED` has their shares. For any
-    other graph or rate, round((0.65 - 0.5 rate) * E) edges stay, a line close to all six files, and floor(rate * E)
+    other graph or rate, round((0.65 - 0.5 rate) * E) edges stay, a linear fit to the six files, and floor(rate * E)
     non-edges are added. Rate 0 is the clean graph. The realised rate is edges added over original edges.
     """
     total = graph.num_edges

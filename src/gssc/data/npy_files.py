@@ -53,6 +53,10 @@ class NpyAppender:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Complete the header and close the file."""
         try:
             write_header(self.file, self.dtype, (self.rows, *self.shape))
         finally:

@@ -82,10 +82,16 @@ def load_graph(path: str | PathLike[str], **changes: Any) -> Graph:
         "split": _text(arrays, path, "split", "from file"),
         "setting": _text(arrays, path, "setting", "transductive"),
     }
-    for key in ("class_names", "feature_names"):
-        if key in arrays:
-            fields[key] = tuple(as_text(name, f"{path}: an entry of {key}") for name in arrays[key].ravel().tolist())
-    return Graph(**{**fields, **changes})
+    return Graph(**{**fields, **_name_lists(arrays, path), **changes})
+
+
+def _name_lists(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
+    """Return those of class_names and feature_names that an .npz file has."""
+    return {
+        key: tuple(as_text(name, f"{path}: an entry of {key}") for name in arrays[key].ravel().tolist())
+        for key in ("class_names", "feature_names")
+        if key in arrays
+    }
 
 
 def _text(arrays: dict[str, np.ndarray], path: str | PathLike[str], key: str, default: str) -> str:
@@ -179,28 +185,27 @@ class NpzStream:
 
     def facts(self) -> graph_stream.NodeFacts:
         """Return labels, masks and names, each read whole: they take a few bytes per node."""
-        wanted = {"y", "train_mask", "val_mask", "test_mask", "node_id", "class_names", "feature_names"}
-        arrays = read_arrays(self.path, wanted | {"name", "split", "setting"})
-        texts = {key: tuple(map(str, arrays[key].ravel().tolist())) for key in ("class_names", "feature_names")
-                 if key in arrays}  # fmt: skip
-        labels, names = clean_labels(arrays.get("y"), self.nodes, texts.get("class_names"))
+        masks = {f"{part}_mask" for part in _PARTS}
+        texts = {"class_names", "feature_names", "name", "split", "setting"}
+        arrays = read_arrays(self.path, {"y", "node_id"} | masks | texts)
+        lists = _name_lists(arrays, self.path)
+        labels, names = clean_labels(arrays.get("y"), self.nodes, lists.get("class_names"))
         if names is None and labels.ndim == 1:
             names = tuple(map(str, range(int(labels.max(initial=-1)) + 1)))
         train, val, test = (
-            clean_index(mask_of_numbers(arrays.get(f"{part}_mask"), self.nodes), self.nodes, part)
-            for part in ("train", "val", "test")
+            clean_index(mask_of_numbers(arrays.get(f"{part}_mask"), self.nodes), self.nodes, part) for part in _PARTS
         )
-        self.name = str(arrays["name"]) if "name" in arrays else self.name
+        self.name = _text(arrays, self.path, "name", self.name)
         return graph_stream.NodeFacts(
             labels,
             names,
             train,
             val,
             test,
-            split=str(arrays.get("split", "from file")),
-            setting=str(arrays.get("setting", "transductive")),
+            split=_text(arrays, self.path, "split", "from file"),
+            setting=_text(arrays, self.path, "setting", "transductive"),
             node_ids=arrays.get("node_id"),
-            feature_names=texts.get("feature_names"),
+            feature_names=lists.get("feature_names"),
         )
 
     def edges(self, start: int, node_ids: np.ndarray | None) -> Iterator[graph_stream.Edges]:
@@ -244,7 +249,7 @@ class NpzStream:
         return np.frombuffer(content, dtype=dtype)
 
     def _sparse(self) -> sp.csr_matrix:
-        return features_of(read_arrays(self.path, {"x_data", "x_indices", "x_indptr", "x_shape"}), self.path)
+        return features_of(read_arrays(self.path, set(_SPARSE_KEYS)), self.path)
 
 
 def _skip(file: IO[bytes], count: int) -> None:

@@ -80,8 +80,9 @@ class _Tables:
         return np.concatenate(blocks)
 
 
-def _splits(tables: _Tables, how: str) -> dict[str, Split]:
-    train, valid, test = (tables.read(f"split/{how}/{part}.csv.gz", np.int64)[:, 0] for part in _PARTS)
+def _splits(tables: _Tables, how: str, folder: str) -> dict[str, Split]:
+    """Return the published split under both of its names, "public" and how it was made."""
+    train, valid, test = (tables.read(f"{folder}/{part}.csv.gz", np.int64)[:, 0] for part in _PARTS)
     return {"public": (train, valid, test), how: (train, valid, test)}
 
 
@@ -89,19 +90,14 @@ def load_arxiv(files: FilePaths, seed: int = 0, *, features: str | None = None) 
     """Read arxiv; `features` may be an .npy file, or "random:<d>" for random features, for scale tests only."""
     tables = _Tables(files)
     if "adj_full.npz" in files:  # the structure as published without features
-        with np.load(files["adj_full.npz"], allow_pickle=False) as stored:
-            adjacency = sp.csr_matrix(
-                (stored["data"], stored["indices"], stored["indptr"]), shape=tuple(stored["shape"])
-            )
-        edges = np.stack(adjacency.nonzero()).astype(np.int64)
+        edges = _edges_of_adjacency(files["adj_full.npz"])
         labels = tables.read("node-label.csv.gz", np.int64)[:, 0]
-        train, valid, test = (tables.read(f"split/{part}.csv.gz", np.int64)[:, 0] for part in _PARTS)
-        splits: dict[str, Split] = {"public": (train, valid, test), "time": (train, valid, test)}
+        splits = _splits(tables, "time", "split")
         feature_table = "node-feat.csv.gz"
     else:
         edges = tables.read("raw/edge.csv.gz", np.int64).T
         labels = tables.read("raw/node-label.csv.gz", np.int64)[:, 0]
-        splits = _splits(tables, "time")
+        splits = _splits(tables, "time", "split/time")
         feature_table = "raw/node-feat.csv.gz"
     if features is not None:
         made = features.startswith("random:")
@@ -115,6 +111,12 @@ def load_arxiv(files: FilePaths, seed: int = 0, *, features: str | None = None) 
             "features='random:128'"
         )
     return RawGraph(tables.read(feature_table, np.float32), edges, labels, splits)
+
+
+def _edges_of_adjacency(path: Path) -> np.ndarray:
+    with np.load(path, allow_pickle=False) as stored:
+        adjacency = sp.csr_matrix((stored["data"], stored["indices"], stored["indptr"]), shape=tuple(stored["shape"]))
+    return np.stack(adjacency.nonzero()).astype(np.int64)
 
 
 def _chosen_features(features: str, nodes: int, seed: int) -> np.ndarray:
@@ -154,7 +156,7 @@ def load_proteins(files: FilePaths, seed: int = 0) -> RawGraph:
         raise GsscError(f"{tables.where}: {edges.shape[1]} edges but {start} rows of edge features: fetch it again")
     means = (sums / np.maximum(degree, 1)[:, None]).astype(np.float32)
     # OGB lists each undirected association once.
-    return RawGraph(means, np.sort(edges, axis=0), labels, _splits(tables, "species"))
+    return RawGraph(means, np.sort(edges, axis=0), labels, _splits(tables, "species", "split/species"))
 
 
 def _unpacked(how: str, *tables: str) -> tuple[File, ...]:

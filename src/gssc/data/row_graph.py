@@ -32,7 +32,7 @@ class RowGraph:
 
     @classmethod
     def given(cls, edge_index: Any, names: Any, count: int) -> RowGraph:
-        """Return the graph of all rows by edges in any form of :func:`~gssc.data.edges.as_edges`."""
+        """Return the graph of all rows with edges in any form that :func:`~gssc.data.edges.as_edges` takes."""
         return cls(count, np.arange(count), *as_edges(edge_index, names, count))
 
     @classmethod
@@ -46,7 +46,7 @@ class RowGraph:
             codes: class of every row, -1 where unknown, [N].
             scaling: how columns are scaled before distances are computed.
             k: neighbours of a row.
-            most: rows that take part: all labelled ones, and others, drawn at random, up to this number.
+            most: maximum number of rows: all labelled ones take part, and others, drawn at random, up to this number.
             rng: draws the rows.
         """
         labelled, others = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
@@ -83,13 +83,18 @@ class RowGraph:
             val=val,
             edge_weight=self.edge_weight,
             name="table",
-            setting="inductive",  # the model is for rows that are not here
+            setting="inductive",  # the model predicts rows that are not in the graph
             **names,
         )
 
     def _row_numbers(self, validation: Any) -> np.ndarray:
         chosen = np.asarray([] if validation is None else validation)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        if chosen.dtype == bool:
+            if chosen.shape != (self.count,):
+                raise GsscError(
+                    f"validation is a mask of shape {chosen.shape}: give one entry per row, {self.count} in all"
+                )
+            return np.flatnonzero(chosen)
         if chosen.size and not (
             chosen.ndim == 1 and chosen.dtype.kind in "iu" and 0 <= chosen.min() <= chosen.max() < self.count
         ):
@@ -101,7 +106,7 @@ class RowGraph:
 
         Args:
             edges: edges of the graph by node, each once, [2, E'].
-            values: one per edge; 0 is taken for an edge that is not among them.
+            values: one per edge; an edge that is not among them gets 0.
         """
         edges = self.rows[edges]
         ends, known = np.sort(self.edge_index.astype(np.int64), axis=0), np.sort(edges, axis=0)

@@ -14,21 +14,25 @@ from gssc.errors import GsscError
 
 # Beyond this ratio of offset to spread, single precision leaves fewer than four digits to tell values apart.
 FAR_FROM_ZERO = 1e3
-SPARSE_SHARE = 0.1  # of values that are not zero, up to which rows count as bags of words
-UNIT_SCALE = (0.1, 3.0)  # the median and the greatest spread of columns that need no scaling
+SPARSE_SHARE = 0.1  # largest share of non-zero values in rows that count as bags of words
+# Columns need no scaling if their median spread is at least the first, their largest at most the second, and no value
+# exceeds LARGEST_UNIT_VALUE.
+UNIT_SCALE = (0.1, 3.0)
 LARGEST_UNIT_VALUE = 10.0
-SHORTEST = 1e-37  # mean length of rows: what they are multiplied by is a number of single precision
-ROWS_JUDGED = 10_000
-NUMBERS_JUDGED = 2**20  # of memory-mapped rows
-COLUMNS_JUDGED = 128  # together: their spread is computed in double precision
+SHORTEST = 1e-37  # smallest mean row length, so that its reciprocal fits into float32
+ROWS_JUDGED = 10_000  # sample size
+NUMBERS_JUDGED = 2**20  # values in a sample of memory-mapped rows
+COLUMNS_JUDGED = 128  # columns whose spread is computed at a time, in double precision
 # Long tails: the value that one in two hundred exceeds, in multiples of the one that one in five does, both by their
 # distance from the median. It is 2 for a normal distribution, 5 for an exponential and 9 for a log-normal one, and 1
 # for a column that saturates, with many values at its greatest.
 USUAL, OFTEN, SELDOM = 0.5, 0.8, 0.995
 LONG = 7.0
-LEAST_SPREAD = 1e-30  # of a column; one over less than it, times a weight, may not fit into the deployed model
-ALMOST_STRAIGHT = 0.1  # gain of columns without long tails: asinh(0.1 z) / 0.1 is z up to 1.5% at three deviations
-MOST_SQUASHED = 512  # columns: a deployed model has a square layer for them
+# Columns that vary less count as constant: the reciprocal of their spread, times a weight, may overflow in the deployed
+# model.
+LEAST_SPREAD = 1e-30
+ALMOST_LINEAR = 0.1  # gain of columns without long tails: asinh(0.1 z) / 0.1 is z up to 1.5% at three deviations
+MOST_SQUASHED = 512  # maximum number of columns for asinh: the deployed model has a square layer for them
 
 
 @dataclass
@@ -37,8 +41,8 @@ class Scaling:
 
     Args:
         normalize: ``row`` divides every row by the sum of its absolute values, ``none`` does not.
-        mean, scale: of every column, one number to subtract and one to divide by; None for neither. The scale of a
-            column that does not vary is infinite: there is nothing to learn from it, so it has no weight in a deployed
+        mean, scale: what is subtracted from each column, and what it is then divided by, [d]; None skips the step. The
+            scale of a constant column is infinite: there is nothing to learn from it, so it has no weight in a deployed
             model.
         gain: gain of every column: the scaled value z becomes asinh(gain z) / gain, which is z near zero and a
             logarithm far out. None leaves it as it is.
@@ -56,7 +60,7 @@ class Scaling:
         Args:
             features: [N, d], dense, memory-mapped or CSR.
             normalize: ``row`` divides each row by the sum of its absolute values (rows of zeros stay as they are);
-                ``standard`` subtracts its mean from each column and divides by its standard deviation (CSR keeps its
+                ``standard`` subtracts the mean of each column and divides by its standard deviation (CSR keeps its
                 zeros: its columns get mean square one); ``asinh`` does the same and compresses the values of columns
                 with long tails, as a logarithm would; ``none``; ``auto`` is ``row`` for sparse rows that are never
                 negative, such as bags of words, ``none`` for columns that are on a scale of about one already,
@@ -89,7 +93,7 @@ class Scaling:
         assert self.mean is not None
         assert self.scale is not None
         middle, usual, long = tails(some_rows(features))
-        gain = np.where(long, 1.0, ALMOST_STRAIGHT)
+        gain = np.where(long, 1.0, ALMOST_LINEAR)
         return Scaling("none", np.where(long, middle, self.mean), np.where(long, usual, self.scale), gain)
 
     def lengthened(self, rows: Any) -> Scaling:
@@ -118,9 +122,9 @@ class Scaling:
         return sp.csr_matrix(sp.diags(1 / np.where(length > 0, length, 1.0)) @ scaled)
 
     def folded(self, layer: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return a linear layer that maps raw rows to what the given layer makes of scaled rows.
+        """Return the layer such that it gives the same output for raw rows as the given one for scaled rows.
 
-        If rows are squashed, it takes what :meth:`squashing_layer` and asinh make of raw rows.
+        With a gain, its input is the output of :meth:`squashing_layer` and asinh instead of the raw rows.
         """
         if self.scale is None:
             return layer
@@ -215,8 +219,8 @@ def some_rows(features: Any) -> Any:
 def mean_length(rows: Any) -> float:
     """Return the mean Euclidean length of sparse or non-negative rows; 1 for others, whose scale is kept.
 
-    Rows divided by their sums are short, the shorter the more values they have; of length one on average, all sets of
-    features suit the same learning rate.
+    Rows divided by their sums are the shorter, the more values they have. With a mean length of one, the same learning
+    rate suits all feature sets.
     """
     if not sp.issparse(rows) and rows.min() < 0:
         return 1.0

@@ -47,16 +47,18 @@ def csbm(
         seed: seed of everything drawn, the split included.
         per_class: training labels per class.
     """
-    options: dict[str, Any] = {
-        "nodes": nodes,
-        "degree": degree,
-        "classes": classes,
-        "signal": signal,
-        "homophily": homophily,
-        "features": features,
-        "per_class": per_class,
-    }
-    return _graph("csbm", make_csbm({}, seed, **options), seed)
+    raw = make_csbm(
+        {},
+        seed,
+        nodes=nodes,
+        degree=degree,
+        classes=classes,
+        signal=signal,
+        homophily=homophily,
+        features=features,
+        per_class=per_class,
+    )
+    return _graph("csbm", raw, seed)
 
 
 def _graph(name: str, raw: RawGraph, seed: int) -> Graph:
@@ -193,9 +195,10 @@ class CsbmStream:
         test: int = 5000,
         seed: int = 0,
     ):
-        self.nodes, self.width, self.classes = whole("nodes", nodes), whole("features", features), whole("c", classes)
+        self.nodes, self.width = whole("nodes", nodes), whole("features", features)
+        self.classes = whole("classes", classes)
         self.num_edges = 5 * self.nodes if num_edges is None else whole("edges", num_edges)
-        check_csbm(self.nodes, 2 * self.num_edges / max(1, self.nodes), classes, signal, homophily, self.width)
+        check_csbm(self.nodes, 2 * self.num_edges / max(1, self.nodes), self.classes, signal, homophily, self.width)
         self.signal, self.homophily, self.per_class, self.seed = signal, homophily, per_class, seed
         self.val, self.test = val, test
         if per_class * classes + val + test > self.nodes:

@@ -116,33 +116,33 @@ class Table:
                 return numbers
         except (TypeError, ValueError):
             pass
-        values = []
-        for row, value in enumerate(self.columns[name]):
-            if is_missing(value):
-                if blank is None:
-                    many = counted(sum(map(is_missing, self.columns[name])), "empty cell")
-                    raise GsscError(
-                        f"{self.where(row)}, column {name!r} is empty ({many} in the column): fill it in, or leave out "
-                        "the row or the column (ignore_columns, --ignore)"
-                    )
-                values.append(blank)
-                continue
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                advice = (
-                    "write decimals with a point or use decimal=',' (--decimal ,)"
-                    if has_decimal_comma(value)
-                    else "encode it as numbers"
-                )
-                raise GsscError(
-                    f"{self.where(row)}, column {name!r}: {value!r} is not a number: {advice}, "
-                    "or leave the column out (ignore_columns, --ignore)"
-                ) from None
-            if not math.isfinite(number):
-                raise GsscError(f"{self.where(row)}, column {name!r} is {number}: fill it in or leave the row out")
-            values.append(number)
-        return np.asarray(values, dtype=np.float64)
+        cells = enumerate(self.columns[name])
+        return np.array([self._number(name, row, value, blank) for row, value in cells], dtype=np.float64)
+
+    def _number(self, name: str, row: int, value: Any, blank: float | None) -> float:
+        place = f"{self.where(row)}, column {name!r}"
+        if is_missing(value):
+            if blank is not None:
+                return blank
+            many = counted(sum(map(is_missing, self.columns[name])), "empty cell")
+            raise GsscError(
+                f"{place} is empty ({many} in the column): fill it in, or leave out the row or the column "
+                "(ignore_columns, --ignore)"
+            )
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            advice = (
+                "write decimals with a point or use decimal=',' (--decimal ,)"
+                if has_decimal_comma(value)
+                else "encode it as numbers"
+            )
+            raise GsscError(
+                f"{place}: {value!r} is not a number: {advice}, or leave the column out (ignore_columns, --ignore)"
+            ) from None
+        if not math.isfinite(number):
+            raise GsscError(f"{place} is {number}: fill it in or leave the row out")
+        return number
 
     def _other_problems(self, names: Sequence[str], blank: float | None) -> str:
         """Return text for the end of an error: the problems of other columns, so that all can be fixed at once."""
@@ -162,6 +162,11 @@ class Table:
 def whole_number_shortened(text: str) -> str:
     """Return 3 for 3.0, and any other text unchanged."""
     return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+def is_integer_id(text: str) -> bool:
+    """Return whether an id is stored as an integer: a whole number of at most 18 digits, without leading zeros."""
+    return len(text) < 19 and text.removeprefix("-").isdecimal() and text == str(int(text))
 
 
 def refuse_no_rows(table: Table) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from gssc.data.edge_table import edge_columns, edge_in_header, weights_of
 from gssc.data.graph_stream import EDGES, ROWS, Edges, NodeFacts, file_signature
 from gssc.data.labels import clean_labels
-from gssc.data.table import Table, table_blocks, whole_number_shortened
+from gssc.data.table import Table, is_integer_id, table_blocks, whole_number_shortened
 from gssc.data.tables import NodeColumns, drawn_split, labels_of_texts, parts_from_column
 from gssc.errors import GsscError
 
@@ -44,10 +44,10 @@ class TableStream:
         self.columns = NodeColumns.of(next(table_blocks(nodes, 100, decimal=decimal)), **columns)
         self.width = len(self.columns.features)
         ends = next(table_blocks(edges, 100, of_edges=True, decimal=decimal))
-        self.ends, usual_ends = edge_columns(ends, source_column, target_column)
+        self.ends, common_names = edge_columns(ends, source_column, target_column)
         self.weight_column = weight_column
         self.weighted = weights_of(ends, weight_column, self.ends) is not None
-        self.named_ends = usual_ends or bool(source_column or target_column) or self.weighted
+        self.named_ends = common_names or bool(source_column or target_column) or self.weighted
 
     def signature(self) -> dict[str, Any]:
         """Return the signatures of both files and all options."""
@@ -121,16 +121,14 @@ def ids_of(table: Table, column: str) -> np.ndarray:
     texts = [whole_number_shortened(text) for text in table.texts(column)]
     if "" in texts:
         raise GsscError(f"{table.where(texts.index(''))}: the node has no id in column {column!r}: give it one")
-    if all(len(text) < 19 and text.removeprefix("-").isdecimal() and text == str(int(text)) for text in texts):
-        return np.array(texts, dtype=np.int64)
-    return np.array(texts, dtype=str)
+    return np.array(texts, dtype=np.int64 if all(map(is_integer_id, texts)) else str)
 
 
 class NodeNames:
     """Lookup of rows by node id, in a sorted array, which takes far less memory than a dictionary.
 
     Args:
-        ids: [N] whole numbers or texts.
+        ids: [N] whole numbers or text.
         path: path of the node table, for error messages.
     """
 
@@ -159,17 +157,17 @@ class NodeNames:
 
     def get(self, text: str) -> int | None:
         """Return the row of one id, or None if there is no such node."""
-        whole = self.sorted.dtype.kind != "i" or text.removeprefix("-").isdecimal()
-        row = self._find(np.array([text]).astype(self.sorted.dtype))[0] if whole else -1
-        return None if row < 0 else int(row)
+        row = int(self._find(np.array([text]))[0])
+        return None if row < 0 else row
 
     def _find(self, wanted: np.ndarray) -> np.ndarray:
-        if wanted.dtype.kind != self.sorted.dtype.kind:
-            if self.sorted.dtype.kind == "i":  # ids are numbers, so a text matches none
-                numbers = np.array([text.removeprefix("-").isdecimal() for text in wanted.tolist()])
-                found = np.full(len(wanted), -1)
-                found[numbers] = self._find(wanted[numbers].astype(np.int64))
-                return found
+        """Return the row of each id, -1 where there is no such node."""
+        if self.sorted.dtype.kind == "i" and wanted.dtype.kind != "i":
+            numbers = np.array([is_integer_id(text) for text in wanted.tolist()], dtype=bool)
+            found = np.full(len(wanted), -1)
+            found[numbers] = self._find(wanted[numbers].astype(np.int64))
+            return found
+        if self.sorted.dtype.kind != "i":
             wanted = wanted.astype(str)
         at = np.minimum(np.searchsorted(self.sorted, wanted), len(self.sorted) - 1)
         return np.where(self.sorted[at] == wanted, self.order[at], -1)

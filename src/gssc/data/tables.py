@@ -16,7 +16,14 @@ from gssc.data.labels import clean_labels
 from gssc.data.neighbours import NEIGHBOURS, row_neighbours
 from gssc.data.scaling import Scaling
 from gssc.data.splits import NO_PART, PART_OF, Split, labelled_nodes, make_split
-from gssc.data.table import Table, read_table, refuse_no_rows, whole_number_shortened, without_row_numbers
+from gssc.data.table import (
+    Table,
+    is_integer_id,
+    read_table,
+    refuse_no_rows,
+    whole_number_shortened,
+    without_row_numbers,
+)
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.progress_bar import OnStage
@@ -113,7 +120,6 @@ def import_tables(
     if edges is None:
         edge_index = table_neighbours(features, n_neighbors, on_stage)
     else:
-        # A first line 0, 1, 2 may be an edge and its weight.
         stage("reading edges", None)
         edge_table = read_table(edges, of_edges=True, decimal=decimal, on_share=partial(stage, "reading edges"))
         stage("looking up the ends of edges", None)
@@ -138,7 +144,7 @@ def import_tables(
 
 @dataclass(frozen=True)
 class NodeColumns:
-    """What the columns of a node table hold.
+    """The columns of a node table, by their role.
 
     Args:
         id: column of the node ids; None if nodes have none.
@@ -213,8 +219,8 @@ def table_neighbours(features: Any, n_neighbors: int, on_stage: OnStage | None =
 def _refuse_data_as_names(table: Table) -> None:
     """Raise GsscError if the first line looks like data (``m1,0.5,2``), because it would be lost as a header."""
     numbers = [name for name in table.names if is_number(name)]
-    usual = any(name.lower() in (*ID_NAMES, *LABEL_NAMES, "split", "") for name in table.names)
-    if table.lines is not None and not usual and not counts_from_zero(numbers):
+    has_common_name = any(name.lower() in (*ID_NAMES, *LABEL_NAMES, "split", "") for name in table.names)
+    if table.lines is not None and not has_common_name and not counts_from_zero(numbers):
         shown = ", ".join(table.names[:3] + ["..."] * (len(table.names) > 3))
         raise GsscError(f"{table.path}: the first line ({shown}) looks like data: add one that names the columns")
 
@@ -281,8 +287,7 @@ def _node_ids(table: Table, column: str) -> tuple[np.ndarray, dict[str, int]]:
                 "give each node its own id"
             )
         row_of[text] = row
-    whole = all(len(text) < 19 and text.removeprefix("-").isdecimal() and text == str(int(text)) for text in texts)
-    return np.array(texts, dtype=np.int64 if whole else str), row_of
+    return np.array(texts, dtype=np.int64 if all(map(is_integer_id, texts)) else str), row_of
 
 
 def parts_from_column(table: Table, column: str) -> Split:

@@ -20,7 +20,7 @@ _ERF_STEP = 0.3275911
 
 
 def activations_of(text: str, hidden_layers: int) -> tuple[str, ...]:
-    """Return the activation after each hidden layer: one name for all of them, or one each, separated by commas.
+    """Return the activation after each hidden layer, from one name for all or one name each, separated by commas.
 
     >>> activations_of("relu", 2), activations_of("gelu,standardize", 2)
     (('relu', 'relu'), ('gelu', 'standardize'))

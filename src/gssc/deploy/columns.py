@@ -1,4 +1,4 @@
-"""Which columns of a table are the features of a model, and which one holds the ids."""
+"""Find the feature columns and the id column of a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name
     if wanted is None:
         known = {*ID_COLUMNS, *OTHER_COLUMNS}
         return [index for index, name in enumerate(header) if name.lower() not in known and name != id_name]
-    # Readers of text tables strip blanks from names, and the model may have been fitted with them.
+    # Readers of text tables strip spaces from names, but the model may have been trained with them.
     place = {name.strip(): index for index, name in enumerate(header)} | {
         name: index for index, name in enumerate(header)
     }
@@ -52,7 +52,7 @@ def feature_columns(header: Sequence[str], wanted: Sequence[str] | None, id_name
 def find_id_column(header: Sequence[str], wanted: Sequence[str] | None = None, given: str | None = None) -> int | None:
     """Return which column of a table holds the ids, if any: the one that `gssc data import` would take.
 
-    That is the column the user names, else one with a usual name (an unnamed column only if there is no other), else
+    That is the column the user names, else one with a common name (an unnamed column only if there is no other), else
     the first, if it is known not to be a feature, label or split.
 
     >>> find_id_column(["", "load", "ID"]), find_id_column(["machine", "load"], wanted=["load"])
@@ -65,11 +65,11 @@ def find_id_column(header: Sequence[str], wanted: Sequence[str] | None = None, g
             raise GsscError(f"the table has no id column {given!r}: {nearest(given, header)}")
         return header.index(given)
     names = [name.lower() for name in header]
-    usual = next((names.index(name) for name in ID_COLUMNS if name in names), None)
-    if usual is not None or wanted is None or not header:
-        return usual
-    no_id = {*(name.strip() for name in wanted), *wanted}
-    return None if header[0] in no_id or names[0] in OTHER_COLUMNS else 0
+    common = next((names.index(name) for name in ID_COLUMNS if name in names), None)
+    if common is not None or wanted is None or not header:
+        return common
+    features = {*(name.strip() for name in wanted), *wanted}
+    return None if header[0] in features or names[0] in OTHER_COLUMNS else 0
 
 
 def wrong_width(found: int, width: int, feature_names: Sequence[str] | None) -> str:

@@ -1,4 +1,4 @@
-"""Rows through the layers of an MLP, in little more time than the matrix products take.
+"""The forward pass of an MLP, in little more time than the matrix products take.
 
 There is one pass, :func:`forward`: a block of rows goes through all layers before the next one does, so that what one
 layer writes is still in the cache when the next one reads it; every layer works in place, in a buffer that all blocks
@@ -22,18 +22,18 @@ from gssc.deploy.activations import activate, activations_of
 if TYPE_CHECKING:
     from gssc.deploy.model import DeployedModel
 
-# Activations of the fast pass, by their slope below zero. Arrays, because NumPy would convert a scalar in every call.
+# Slopes below zero of the activations that the fast pass supports. Arrays: NumPy would convert a scalar in every call.
 SLOPES = {
     "relu": np.array(0, dtype=np.float32),
     "leaky_relu": np.array(LEAKY_SLOPE, dtype=np.float32),
 }
-LARGEST = float(np.finfo(np.float32).max)  # bound of one over the sum of a row, for sums near zero
+LARGEST = float(np.finfo(np.float32).max)  # upper bound of the factor of a row whose sum is near zero
 # Of 128 to 10,000 rows, 2,048 was fastest at 256 hidden units: fewer fit the cache better but repeat more overhead.
 BLOCK_ROWS = 2048
-SPARSE_BLOCK_ROWS = 4096  # a sparse product makes an array of its own for every block
+SPARSE_BLOCK_ROWS = 4096  # larger, because a sparse product allocates an array for every block
 LANES = 8
 CACHE_LINE = 64  # bytes
-TAME = 1e15  # smaller features cannot overflow, so no warning is suppressed, which takes as long as a product
+TAME = 1e15  # features below this cannot overflow; suppressing warnings, which takes as long as a product, is skipped
 EXP_IS_SAFE = 60.0  # neither a single exponential nor their sum over all classes leaves the range of float32
 
 
@@ -57,8 +57,8 @@ Block = np.ndarray | SparseBlock
 class LinearMap(NamedTuple):
     """A linear map, with its weight as [in, out], which sparse products need and which suits dense ones as well.
 
-    Where a few columns more make the number of outputs a multiple of eight, ``weight`` has them, all zero: seven
-    outputs take nearly twice as long as eight. ``bias`` has the true number.
+    ``weight`` may be padded with up to four columns of zeros to a multiple of eight: seven outputs take nearly twice as
+    long as eight. The length of ``bias`` is the true number of outputs.
     """
 
     weight: np.ndarray
@@ -66,7 +66,7 @@ class LinearMap(NamedTuple):
 
     @classmethod
     def of(cls, weight: np.ndarray, bias: np.ndarray) -> LinearMap:
-        """Make one from a weight [out, in], whose precision is that of the pass."""
+        """Return the map of a weight [out, in] and a bias [out], in the precision of the weight."""
         missing = -len(bias) % LANES
         padding = missing if missing <= LANES // 2 else 0
         padded = aligned_zeros(weight.shape[1], len(bias) + padding, weight.dtype)
@@ -88,7 +88,9 @@ def forward(x: Any, layers: Sequence[LinearMap], activation: str, normalize: boo
     names = activations_of(activation, len(layers))
     out = np.empty((count, len(layers[-1].bias)), dtype=dtype)
     blocks = max(1, -(-count // (SPARSE_BLOCK_ROWS if is_sparse(x) else BLOCK_ROWS)))
-    rows = -(-count // blocks)  # of equal size: a small last block would waste the overhead of its calls
+    rows = -(
+        -count // blocks
+    )  # blocks of equal size: the calls for a small last one would cost as much as for a large one
     with np.errstate(over="ignore", invalid="ignore"):  # the caller finds what overflows in the result
         for start in range(0, count, max(1, rows)):
             result = out[start : start + rows]
@@ -107,11 +109,11 @@ def one_row(x: Any, layers: Sequence[LinearMap], activation: str, normalize: boo
     """Return what :func:`forward` returns for a single row, dense or CSR, up to rounding."""
     if activation not in SLOPES:
         return forward(x, layers, activation, normalize, activate_last)
-    values, met = _values(x, layers[0].weight)
+    values, first_weight = _values(x, layers[0].weight)
     if within(values, TAME):
-        return _one_row(values, met, layers, activation, normalize, activate_last)
+        return _one_row(values, first_weight, layers, activation, normalize, activate_last)
     with np.errstate(over="ignore", invalid="ignore"):  # the caller finds what overflows in the result
-        return _one_row(values, met, layers, activation, normalize, activate_last)
+        return _one_row(values, first_weight, layers, activation, normalize, activate_last)
 
 
 def _values(x: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -124,7 +126,7 @@ def _values(x: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _one_row(
     hidden: np.ndarray,
-    met: np.ndarray,
+    first_weight: np.ndarray,
     layers: Sequence[LinearMap],
     activation: str,
     normalize: bool,
@@ -134,7 +136,7 @@ def _one_row(
     if normalize and (total := float(np.abs(hidden).sum(dtype=np.float64))):
         hidden = hidden * np.float32(min(1 / total, LARGEST))
     slope, last = SLOPES[activation], len(layers) - 1
-    for number, (weight, bias) in enumerate(((met, layers[0].bias), *layers[1:])):
+    for number, (weight, bias) in enumerate(((first_weight, layers[0].bias), *layers[1:])):
         hidden = hidden.dot(weight)
         if len(hidden) > len(bias):
             hidden = hidden[: len(bias)]

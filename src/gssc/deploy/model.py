@@ -20,8 +20,8 @@ from gssc.errors import GsscError
 class DeployedModel:
     """A trained classifier that needs one feature row per prediction and nothing else.
 
-    Batch norm is folded into the linear maps, so whole-graph prediction costs its matrix products and little
-    more. Works with NumPy alone; sparse rows need SciPy, or torch, which is faster, if it is imported already.
+    Batch norm is folded into the linear maps, so prediction takes little longer than the matrix products. Works with
+    NumPy alone; sparse rows need SciPy, or torch, which is faster, if it is imported already.
 
     Args:
         layers: ``(weight [out, in], bias [out])`` of each linear map, first to last.
@@ -135,7 +135,7 @@ class DeployedModel:
 
 
 def _refuse_infinite(scores: np.ndarray) -> None:
-    if len(scores) == 1 and within(scores[0], math.inf):  # the same, faster
+    if len(scores) == 1 and within(scores[0], math.inf):  # the same check, faster
         return
     finite = np.isfinite(scores)
     if not finite.all():

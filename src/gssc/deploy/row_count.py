@@ -11,7 +11,7 @@ import numpy as np
 
 from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending
 
-SAMPLE_BYTES = 1 << 20  # of a text table
+SAMPLE_BYTES = 1 << 20  # read from a text table to estimate its number of lines
 
 
 def row_count(path: str | Path) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gssc.deploy.columns import feature_columns, wrong_width
+from gssc.deploy.forward import is_sparse
 from gssc.deploy.table_rows import TableRows, parquet_blocks, text_blocks
 from gssc.errors import GsscError
 from gssc.files import require_regular
@@ -36,7 +37,7 @@ _DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
 )
-ARRAY_ROWS = 65_536  # memory-mapped rows are checked and given in blocks, never read whole
+ARRAY_ROWS = 65_536  # rows per block in which memory-mapped arrays are checked and returned
 
 
 def read_rows(
@@ -47,7 +48,7 @@ def read_rows(
     id_name: str | None = None,
     decimal: str = ".",
 ) -> TableRows:
-    """Read feature rows, or raise a :class:`GsscError` that names the place of the error.
+    """Return the feature rows of a file. Raises GsscError that names the row and column of an invalid value.
 
     Args:
         path: ``.npz`` (``x``, or ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``, or what
@@ -183,7 +184,7 @@ def _names_of_npz(names: np.ndarray) -> list[str]:
 
 
 def _decoded(texts: np.ndarray, what: str) -> np.ndarray:
-    """Return bytes as text, and anything else as it is."""
+    """Return an array of bytes as text, and any other array unchanged."""
     if texts.dtype.kind != "S":
         return texts
     try:
@@ -219,10 +220,11 @@ def _check(rows: TableRows, path: Path) -> None:
     _refuse_nothing(rows, path)
     if features.dtype.kind not in "fiub":
         raise GsscError(f"{path}: features hold {features.dtype}; they must be numbers")
+    sparse = is_sparse(features)
     for start in range(0, features.shape[0], ARRAY_ROWS):
         block = features[start : start + ARRAY_ROWS]
-        if not np.isfinite(getattr(block, "data", block) if hasattr(block, "tocsr") else block).all():
-            bad = ~np.isfinite(block.toarray() if hasattr(block, "tocsr") else block)
+        if not np.isfinite(block.data if sparse else block).all():
+            bad = ~np.isfinite(block.toarray() if sparse else block)
             row, column = np.argwhere(bad)[0]
             where = column if names is None else repr(names[column])
             raise GsscError(f"{path}: row {start + row}, column {where} is NaN or infinite; fix or drop the row")

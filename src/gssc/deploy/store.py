@@ -1,4 +1,4 @@
-"""A model on disk: weights as safetensors, the rest as JSON, both guarded by digests.
+"""A model on disk: weights as safetensors, the rest as JSON, both checked by digests.
 
 ``model.json`` holds the SHA-256 of ``model.safetensors`` and, under ``digest``, one over its own other content.
 The weights are written first, so a save that is cut short leaves a folder that does not load rather than one that
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = "model.safetensors"
 DESCRIPTION = "model.json"
-SCORES = "scores.npz"  # what a run of a model that needs the graph writes in their place
+SCORES = "scores.npz"  # written instead by a run whose model needs the graph
 FORMAT = "gssc-mlp"
 FORMAT_VERSION = 1
 LARGEST_TEMPERATURE = 1e30  # keeps logits divided by it apart from zero
@@ -57,7 +57,7 @@ def save(model: DeployedModel, folder: Path) -> None:
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
     try:
-        # What JSON makes of it (tuples become lists) is what a reader will see, so that is what is digested.
+        # The digest is of the values as a reader gets them back: tuples become lists.
         description = json.loads(json.dumps(description, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise GsscError(f"model metadata does not fit into JSON: {error}") from error
@@ -126,7 +126,7 @@ def _usable(name: str, value: Any) -> bool:
 
 
 def _of_model(folder: Path, read: Callable[[Path], T], name: str) -> T:
-    """Return what ``read`` returns for a file of the model folder, or an error if the folder is of another kind."""
+    """Return what ``read`` returns for a file of the model folder. Raises GsscError that says why if it is missing."""
     try:
         return read(folder / name)
     except FileNotFoundError:

@@ -23,7 +23,7 @@ from gssc.text_tables import (
 )
 
 LARGEST = float(np.finfo(np.float32).max)
-BLOCK_VALUES = 1 << 20  # numbers of a block, which take fifty times as many bytes while they are read from text
+BLOCK_VALUES = 1 << 20  # numbers per block; each takes fifty bytes while it is read from text
 BLOCK_ROWS = 1 << 14
 
 
@@ -33,8 +33,8 @@ class TableRows:
 
     Attributes:
         features: float array [rows, features], possibly memory-mapped, or a SciPy CSR matrix.
-        ids: one number or text per row, from a column such as ``id`` or ``node_id``, if there is one. Texts are Python
-            objects: an array of fixed width would give every row as much memory as the longest id takes.
+        ids: one number or text per row, from a column such as ``id`` or ``node_id``, if there is one. Text ids are
+            Python objects: in an array of fixed width, every one would take as much memory as the longest.
         feature_names: names of the columns, if the file has any.
     """
 
@@ -76,7 +76,7 @@ class TableLimits:
         return 1000 + self.max_rows // 2
 
     def check(self, path: Path, rows: int, columns: int, features: int) -> None:
-        """Refuse a table of this size if it is too large."""
+        """Raise GsscError if a table of this size is too large."""
         if rows > self.max_rows:
             raise GsscError(f"{path} has more than {self.max_rows:,} rows; send fewer at a time")
         if columns > self.max_columns:
@@ -270,7 +270,7 @@ def block_rows(width: int) -> int:
 
 
 def id_array(ids: Sequence[Any]) -> np.ndarray:
-    """Return ids as whole numbers if all are written the way a whole number prints, else as text.
+    """Return ids as int64 if all are integers without leading zeros or a plus sign, else as text.
 
     >>> id_array(["7", "8"]), id_array(["7", "08"])
     (array([7, 8]), array(['7', '08'], dtype=object))

@@ -1,4 +1,4 @@
-"""Predictions to files: csv a block at a time, parquet and npz at the end; whole or not at all."""
+"""Write predictions to files, atomically: csv block by block, parquet and npz at the end."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gssc.text_tables import is_number
 
 LABEL_SEPARATOR = ";"
 STREAM = "-"  # standard output, which gets csv
-LONGEST_IDS = 1 << 28  # bytes of an npz's ids, each of which takes as much room as the longest
+LONGEST_IDS = 1 << 28  # bytes that a text array of an npz may take; every entry takes as much as the longest
 
 
 class Output(Protocol):
-    """Where predictions go, a block at a time."""
+    """Destination of predictions, which are written block by block."""
 
     def write(self, probabilities: np.ndarray, ids: np.ndarray | None) -> None:
         """Write the predictions of some rows; either all blocks have ids or none has."""
@@ -41,7 +41,7 @@ def write_predictions(
     In parquet and csv the columns are ``id`` or ``row``, ``prediction`` and ``probability_<class>``; in npz the
     arrays are ``id`` or ``row``, ``prediction``, ``probability`` [rows, classes] and ``class_names``. Of a
     multi-label model, ``prediction`` names every task with a probability of at least one half, joined by ``;``. In csv,
-    a text that a spreadsheet would take for a formula gets an apostrophe in front.
+    text that a spreadsheet would read as a formula gets an apostrophe in front.
     """
     with predictions_to(path, model, overwrite) as output:
         output.write(probabilities, ids)
@@ -49,7 +49,7 @@ def write_predictions(
 
 @contextmanager
 def predictions_to(path: str | Path, model: DeployedModel, overwrite: bool = False) -> Iterator[Output]:
-    """Yield a place for predictions: a file, which appears once it is complete, or ``-`` for csv on standard output."""
+    """Yield an output for predictions: a file, which appears when complete, or for ``-`` csv on standard output."""
     if str(path) == STREAM:
         yield CsvOutput(sys.stdout, model)
         return
@@ -66,7 +66,7 @@ def predictions_to(path: str | Path, model: DeployedModel, overwrite: bool = Fal
 
 
 class CsvOutput:
-    """Writes every block at once."""
+    """Writes every block as it arrives."""
 
     def __init__(self, file: IO[str], model: DeployedModel):
         self.file, self.model, self.rows = file, model, 0
@@ -86,7 +86,7 @@ class CsvOutput:
 
 
 class Gathered:
-    """Keeps all blocks, for formats that are written at once."""
+    """Keeps all blocks, for formats that are written in one piece."""
 
     def __init__(self) -> None:
         self.probabilities: list[np.ndarray] = []
@@ -99,14 +99,14 @@ class Gathered:
             self.ids.append(ids)
 
     def joined(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return all probabilities and ids; texts that are all whole numbers become numbers."""
+        """Return all probabilities and ids; ids that are all integers are returned as int64."""
         probabilities, ids = np.concatenate(self.probabilities), np.concatenate(self.ids) if self.ids else None
         return probabilities, id_array(ids.tolist()) if ids is not None and ids.dtype == object else ids
 
 
 def predicted_names(model: DeployedModel, probabilities: np.ndarray) -> np.ndarray:
     """Return the name of the predicted class of each row (of the predicted tasks, joined, if there are several)."""
-    # Objects: rows of the same class share its name, however long that is.
+    # Python objects: rows of the same class share its name, however long that is.
     names = np.array(model.class_names, dtype=object)
     if model.task == "multiclass":
         return names[probabilities.argmax(axis=1)]
@@ -119,7 +119,7 @@ def column_names(model: DeployedModel, key: str) -> list[str]:
 
 
 def safe_cell(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
+    """Return a cell that no spreadsheet reads as a formula: text that looks like one gets an apostrophe in front.
 
     >>> safe_cell("=1+1"), safe_cell("-3"), safe_cell("a=b"), safe_cell(7)
     ("'=1+1", '-3', 'a=b', 7)
@@ -156,12 +156,12 @@ def _write_npz(path: Path, model: DeployedModel, probabilities: np.ndarray, ids:
 
 
 def _fixed_width(texts: np.ndarray) -> np.ndarray:
-    """Return texts as npz stores them, or refuse them if that would take too much memory."""
+    """Return text as an array of fixed width, as npz stores it. Raises GsscError if it would take too much memory."""
     if texts.dtype != object:
         return texts
     longest = max(map(len, texts.tolist()), default=0)
     if 4 * longest * len(texts) > LONGEST_IDS:
-        raise GsscError(f"a text of {longest:,} characters is too long for .npz; write .csv or .parquet")
+        raise GsscError(f"text of {longest:,} characters is too long for .npz; write .csv or .parquet")
     return texts.astype(np.str_)
 
 

@@ -1,4 +1,4 @@
-"""One input file to part files: streamed in bounded memory, each part complete or absent, resumable row by row.
+"""Score one input file into part files: streamed in bounded memory, each part complete or absent, resumable.
 
 A part records in its own footer which rows of which file it holds, so that the parts alone show what is done:
 after a crash, a file is continued after its last whole part.
@@ -28,7 +28,7 @@ from gssc.text_tables import PARQUET_ENDINGS, ending, records_of
 
 ROWS_PER_PART = 1 << 20
 BUFFERED_VALUES = 1 << 18  # probabilities in memory before they are written
-READ_BYTES = 1 << 18  # of a Parquet column at a time: a row group may be as large as the file
+READ_BYTES = 1 << 18  # bytes of a Parquet column per read: a row group may be as large as the file
 NOTE = b"gssc.score"
 ROWS_PREFIX = ".rows-"
 SECONDS_BETWEEN_COUNTS = 1.0
@@ -41,10 +41,10 @@ class FileJob:
     Args:
         run: folder of the model.
         path: the file.
-        name: what the file is called in the output.
+        name: name of the file in the output.
         number: its place among the input files.
         out: folder of the parts.
-        many: whether it is one of several, whose names are then kept beside row numbers.
+        many: whether it is one of several; rows without ids then have the name of their file next to the row number.
         rows_per_part: rows of every part but the last.
     """
 
@@ -80,7 +80,7 @@ class FileJob:
 
 
 def score_file(job: FileJob) -> dict[str, Any]:
-    """Score the rows of a file that no part has yet; returns how many rows and parts the file has in all."""
+    """Score the rows of a file that no part has yet and return the number of rows and parts of the whole file."""
     state = job.state
     done = parts_of(job, read=True)
     if not (done and done[-1]["last"]):
@@ -242,16 +242,17 @@ def _rows(block: TableRows, first: int, end: int) -> TableRows:
 
 
 def _key_types(job: FileJob) -> dict[str, Any]:
-    """Return the types of the columns that identify rows: its ids (whole numbers keep their type) or row numbers."""
+    """Return the types of the columns that identify rows: ids (whole numbers keep their type) or row numbers."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
-    path, wanted = Path(job.path), _model(job.run).feature_names
+    path, model = Path(job.path), _model(job.run)
+    wanted = model.feature_names
     if ending(path) in PARQUET_ENDINGS:
         schema = pq.read_schema(path)
         at = find_id_column(schema.names, wanted)
         kind = None if at is None else schema.field(at).type
     else:
-        header = next(iter(records_of(path)), (1, []))[1]
-        kind = None if find_id_column([cell.strip() for cell in header], wanted) is None else pa.string()
+        first_row = next(text_blocks(path, records_of(path), wanted, model.widths[0], ready=lambda: False))
+        kind = None if first_row.ids is None else pa.string()
     if kind is not None:
         return {"id": kind if pa.types.is_integer(kind) else pa.string()}
     return {**({"file": pa.string()} if job.many else {}), "row": pa.int64()}
@@ -260,7 +261,7 @@ def _key_types(job: FileJob) -> dict[str, Any]:
 def _key_array(pa: Any, ids: np.ndarray | None, kind: Any) -> Any:
     assert ids is not None
     values = ids.tolist()
-    if pa.types.is_integer(kind):  # a block in which some id is missing has texts
+    if pa.types.is_integer(kind):  # ids of a block with a missing one are text
         values = [None if value == "" else int(value) for value in values]
     return pa.array(values, kind)
 

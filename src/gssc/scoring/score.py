@@ -1,4 +1,4 @@
-"""A file or a folder of tables in, a folder of part files with a manifest out."""
+"""Score a table or a folder of tables into a folder of part files with a manifest."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def score(
         if overwrite:
             _clear(out)
         write_json(out / MANIFEST, {**about, "complete": False})
-        place = [os.fspath(Path(each).absolute()) for each in (run, out)]
+        model, folder = (os.fspath(Path(each).absolute()) for each in (run, out))
         jobs = [
-            FileJob(place[0], os.fspath(path.absolute()), name, number, place[1], source.is_dir(), rows_per_part)
+            FileJob(model, os.fspath(path.absolute()), name, number, folder, source.is_dir(), rows_per_part)
             for number, (name, path) in enumerate(files)
         ]
         _run(executor or LocalProcesses(score_file), jobs, on_file)
@@ -83,7 +83,7 @@ def score(
             for number, note in enumerate(all_parts_of(job))
         ]
         rows = sum(part["rows"] for part in parts)
-        for left in (*out.glob(f".{PARTS}"), *out.glob(f"{ROWS_PREFIX}*")):  # by a killed process
+        for left in (*out.glob(f".{PARTS}"), *out.glob(f"{ROWS_PREFIX}*")):  # of a killed process
             left.unlink()
         write_json(out / MANIFEST, {**about, "complete": True, "rows": rows, "parts": parts})
     finally:

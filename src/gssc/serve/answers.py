@@ -28,7 +28,7 @@ class Answers:
 
     def __init__(self, model: DeployedModel, model_id: str):
         self.model = model
-        # The same in every answer, so written once.
+        # The same in every answer, so it is serialised once.
         self._head = to_json({"model": model_id, "class_names": model.class_names})[:-1] + b","
         self.writers: dict[str, Callable[[np.ndarray, np.ndarray | None], bytes]] = {
             "json": self.json_with_ids,

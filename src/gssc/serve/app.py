@@ -1,4 +1,4 @@
-"""The app: routes to the methods of the service, and the form of errors and pages."""
+"""The app: routes, the service behind them, error responses and HTML pages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gssc.serve.uploads import take
 
 # Larger bodies are parsed in a thread.
 INLINE_BYTES = 1 << 16
-# Tables in memory at once, one being read and one in the model: a small file may hold a large table.
+# Maximum number of tables in memory, one being read and one in the model: a small file may hold a large table.
 TABLES_AT_ONCE = 2
 
 
@@ -48,10 +48,10 @@ def create_app(
     Args:
         model: the model that predicts.
         limits: bounds of requests.
-        token: what clients must send as ``Authorization: Bearer``; without it, anyone may send requests.
+        token: the token that clients must send as ``Authorization: Bearer``; if left out, anyone may send requests.
         model_id: identifies this model in every answer.
         card_text: the model card as Markdown, for ``/model`` and the page.
-        hosts: without a token, host names that clients may use, beside localhost and numeric addresses.
+        hosts: without a token, host names that clients may use, besides localhost and numeric addresses.
     """
     limits, metrics = limits or Limits(), Metrics()
     service = Service(model, model_id, limits, metrics, card_text)

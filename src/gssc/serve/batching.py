@@ -17,7 +17,7 @@ from gssc.serve.json_rows import Features, SparseRequest, join
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import Metrics
 
-# Multiplications that one thread does in about a millisecond: for less, a thread gains nothing.
+# Multiplications that take about a millisecond: for fewer, another thread gains nothing.
 INLINE_WORK = 8_000_000
 BATCH_ROWS = 1024
 # Probabilities that are written as text in about the same time.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Batcher:
-    """Gathers rows for the model.
+    """Gathers the rows of requests into batches for the model.
 
     A batch is predicted as soon as no other request is arriving, so that a single one does not wait; otherwise after
     ``batch_wait_ms``, or when it is full.
@@ -62,9 +62,9 @@ class Batcher:
         """Predict rows and return what ``then`` makes of the probabilities, [rows, classes].
 
         Args:
-            rows: what to classify.
-            then: done in the same thread, so that no more than one request's large result waits for it.
-            alone: in a thread, however small.
+            rows: rows to classify.
+            then: called in the same thread, so that at most one large result is in memory.
+            alone: predict in a thread, in a batch of its own, however few rows there are.
         """
         work = self._work_of(rows)
         large = work > INLINE_WORK or len(rows) > BATCH_ROWS or len(rows) * self.model.widths[-1] > INLINE_RESULTS
@@ -136,7 +136,7 @@ class Batcher:
 
     def _compute(self, parts: list[Any]) -> list[np.ndarray]:
         try:
-            with np.errstate(over="ignore"):  # a softmax of scores near float32's limits may, and is still right
+            with np.errstate(over="ignore"):  # a softmax of very large scores may overflow and is still correct
                 probabilities = self.model.predict_proba(join(parts, self.model.widths[0]))
         except GsscError as error:
             raise Refused(422, str(error)) from None

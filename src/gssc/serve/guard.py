@@ -29,14 +29,14 @@ ALWAYS_PATHS = ("/health", "/metrics")
 # A long answer goes out in pieces, each once the one before is nearly gone: a client that does not read holds a
 # few pieces in memory, not an answer.
 PIECE = 1 << 16
-# A body that has stalled for so many seconds is dropped when the server is full.
+# A body that has stalled for this long is dropped when the server is full.
 STALLED_SECONDS = 1.0
-# Host headers that are remembered as allowed.
+# Maximum number of allowed Host headers that are remembered.
 REMEMBERED_HOSTS = 100
 
 
 class Budget:
-    """Bytes of long bodies and answers that may be in memory, and those that are."""
+    """Maximum and current number of bytes of long bodies and answers in memory."""
 
     def __init__(self, most: int):
         self.most, self.held = most, 0
@@ -53,8 +53,9 @@ class Guard:
         app: the app that answers.
         limits: bounds of the server.
         metrics: counts every answer.
-        token: what clients must send. Without it, a request must name the server by an IP address, as localhost, or
-            as one of ``hosts``; otherwise a web page could reach it through a browser, under a domain of its own.
+        token: the token that clients must send. Without one, a request must name the server by an IP address, as
+            localhost, or as one of ``hosts``; otherwise a web page could reach it through a browser, under its own
+            domain.
         hosts: names of the server.
         direct: by path, a function that answers POST requests, from the bytes of a body to those of the JSON answer:
             routing in the app takes longer than a small prediction.
@@ -211,7 +212,7 @@ class Exchange:
             self.size += len(body)
             if self.size > self.guard.limits.max_body:
                 raise too_large(self.guard.limits)
-            # All of it counts once it is no longer small.
+            # A body that is no longer small counts in full.
             if self.size > self.guard.limits.small_body:
                 self.take(self.size - self.held)
         if not message.get("more_body", False):
@@ -251,7 +252,7 @@ class Exchange:
         await self._send(message)
 
     def _can_hold(self, headers: Any) -> bool:
-        """Return whether a long answer fits beside those that clients have not read yet; alone it always fits."""
+        """Return whether a long answer fits into the budget; it always does if there is no other."""
         length = next((int(value) for name, value in headers if name == b"content-length"), 0)
         if length <= PIECE:
             return True

@@ -1,4 +1,4 @@
-"""The body of ``POST /predict``: JSON into float32 rows, or one sentence that names the row and the column."""
+"""Parse the body of ``POST /predict`` into float32 rows; an error names the row and the column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gssc.serve.limits import Limits, Refused, too_many_rows
 LARGEST = float(np.finfo(np.float32).max)
 _NUMBERS = {int, float}
 _KINDS = {dict: "an object", list: "a list", bool: "true or false", type(None): "null"}
-# Fields an object may have beside the features: ids, labels, remarks.
+# Fields an object may have in addition to the features: ids, labels, remarks.
 SPARE_FIELDS = 100
 _SHAPES = (
     '{"rows": [[...], ...]}, {"rows": [{"NAME": ..., ...}, ...]} for rows by name, or '
@@ -194,7 +194,7 @@ def _numbers(values: Any, count: int) -> np.ndarray | None:
         numbers = np.fromiter(values, dtype=np.float64, count=count)
     except OverflowError:
         return None
-    # NaN compares false, too.
+    # Comparisons with NaN are false.
     return numbers.astype(np.float32) if count == 0 or np.abs(numbers).max() <= LARGEST else None
 
 
@@ -207,7 +207,7 @@ def _wanted(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value, short enough for a message."""
+    """Return a value as text that is short enough for a message."""
     if type(value) in _KINDS:
         return _KINDS[type(value)]
     if type(value) is int and abs(value) > 10**30:

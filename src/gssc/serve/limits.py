@@ -39,22 +39,22 @@ class Limits:
 
     @property
     def max_body(self) -> int:
-        """Bytes of one body."""
+        """Maximum bytes of one body."""
         return max(1, int(self.max_body_mb * 2**20))
 
     @property
     def max_held(self) -> int:
-        """Bytes of all long bodies and answers of one kind that are held at once."""
+        """Maximum total bytes of long bodies and answers of one kind in memory."""
         return 4 * self.max_body
 
     @property
     def small_body(self) -> int:
-        """Bytes that the body of any request may have, however many long ones are held."""
+        """Maximum bytes of a small body, which is accepted however many long ones are in memory."""
         return min(self.max_body, SMALL_BODY)
 
     @property
     def max_connections(self) -> int:
-        """Open connections, idle ones among them."""
+        """Maximum number of open connections, including idle ones."""
         return 4 * self.max_concurrency
 
 

@@ -21,16 +21,16 @@ from gssc.serve.limits import Limits, Refused
 from gssc.serve.metrics import CONTENT_TYPE as METRICS_TYPE
 from gssc.serve.metrics import Metrics
 
-LONGEST_SMILES = 2000  # characters: what RDKit reads takes time that grows with them
+LONGEST_SMILES = 2000  # characters: the time that RDKit takes grows with them
 MOST_ATOMS_DRAWN = 200
-AT_ONCE = 2  # requests in the model
+AT_ONCE = 2  # requests that are computed at the same time
 SIZE = 320  # pixels of a drawing
 
 
 class SmilesRequest(BaseModel):
     """The body of a request."""
 
-    smiles: list[str] = Field(min_length=1, description="one text per molecule")
+    smiles: list[str] = Field(min_length=1, description="one SMILES string per molecule")
 
 
 def create_molecule_app(
@@ -44,8 +44,8 @@ def create_molecule_app(
     Args:
         model: the model that predicts.
         limits: bounds of requests; ``max_rows`` counts molecules.
-        token: what clients must send as ``Authorization: Bearer``; without it, anyone may send requests.
-        hosts: without a token, host names that clients may use, beside localhost and numeric addresses.
+        token: the token that clients must send as ``Authorization: Bearer``; if left out, anyone may send requests.
+        hosts: without a token, host names that clients may use, besides localhost and numeric addresses.
     """
     limits, metrics = limits or Limits(), Metrics()
     room = asyncio.Semaphore(AT_ONCE)
@@ -55,7 +55,7 @@ def create_molecule_app(
 
     @app.post("/predict", summary="Predict the targets of molecules")
     async def predict(body: SmilesRequest) -> Response:
-        """A text that is not a molecule gets null and the reason; the others are predicted anyway."""
+        """A string that is not a molecule gets null and the reason; the others are predicted anyway."""
         if len(body.smiles) > limits.max_rows:
             raise Refused(413, f"{len(body.smiles)} molecules; at most {limits.max_rows} in one request")
         async with room:
@@ -92,7 +92,7 @@ def create_molecule_app(
 
 
 def answers(model: DeployedMolecules, smiles: list[str]) -> list[dict[str, Any]]:
-    """Return one answer per text, in order: its values, or null and the reason."""
+    """Return one answer per SMILES string, in order: its values, or null and the reason."""
     reasons = [refusal(text) for text in smiles]
     good = [text for text, reason in zip(smiles, reasons, strict=True) if reason is None]
     values = iter(model.predict_smiles(good) if good else np.empty((0, 0)))
@@ -105,7 +105,7 @@ def answers(model: DeployedMolecules, smiles: list[str]) -> list[dict[str, Any]]
 
 
 def refusal(text: str) -> str | None:
-    """Return why a text is not predicted; None if it is a molecule."""
+    """Return why a SMILES string is refused; None if it is a molecule."""
     if len(text) > LONGEST_SMILES:
         return f"{len(text):,} characters; at most {LONGEST_SMILES:,}"
     return reason_against(text)

@@ -68,19 +68,19 @@ class BoundedProtocol(HttpToolsProtocol):
         self.max_connections = max_connections
         # Connections without a request under way, the longest-waiting first.
         self._waiting: dict[BoundedProtocol, None] = vars(self.server_state).setdefault("waiting", {})
-        self._beside_body = 0  # bytes of the request that are not its body: head, chunk sizes, trailers
+        self._outside_body = 0  # bytes of the request that are not its body: head, chunk sizes, trailers
         self._body = 0
         self._in_head = True
-        self._asked = False  # whether a request has come
+        self._asked = False  # whether a request has arrived
         self._head_timer: asyncio.TimerHandle | None = None
 
     @property
     def client_is_sending(self) -> bool:
-        """Whether a request has begun to arrive and not ended."""
-        return not self._in_head or self._beside_body > 0
+        """Whether part of a request has arrived, but not all of it."""
+        return not self._in_head or self._outside_body > 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, and let go of the longest-waiting one if there are too many."""
+        """Accept the connection, and close the one that has waited longest if there are too many."""
         super().connection_made(LingeringTransport(transport, self))  # type: ignore[arg-type]
         self._waiting[self] = None
         self._head_timer = self.loop.call_later(self.head_seconds, self._late)
@@ -109,12 +109,12 @@ class BoundedProtocol(HttpToolsProtocol):
         """Parse, then check the size of what has arrived."""
         if self.transport.is_closing():
             return
-        self._beside_body += len(data)
+        self._outside_body += len(data)
         super().data_received(data)
         # Clients send chunks of a few hundred bytes at least, so their sizes are fewer bytes than the chunks.
-        if self._beside_body > MAX_HEAD + self._body:
+        if self._outside_body > MAX_HEAD + self._body:
             self._close(431)
-        elif self._in_head and self._head_timer is None and self._beside_body > 0:
+        elif self._in_head and self._head_timer is None and self._outside_body > 0:
             self._head_timer = self.loop.call_later(self.head_seconds, self._late)
 
     def on_headers_complete(self) -> None:
@@ -126,14 +126,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Count bytes of the body."""
-        self._beside_body -= len(body)
+        self._outside_body -= len(body)
         self._body += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note that the next byte begins another request."""
         self._in_head = True
-        self._beside_body = self._body = 0
+        self._outside_body = self._body = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

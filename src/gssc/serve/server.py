@@ -23,11 +23,11 @@ from gssc.serve.limits import Limits
 from gssc.serve.protocol import BoundedProtocol
 from gssc.signals import ENDING
 
-# Files a process has open beside its connections: libraries, the event loop, the process that reads tables.
+# Files a process has open in addition to its connections: libraries, the event loop, the process that reads tables.
 OTHER_FILES = 64
 
 SO_ATTACH_FILTER = 26  # Linux; not in the socket module
-HANDSHAKE = 0.05  # seconds in which connections that are being made are complete
+HANDSHAKE = 0.05  # seconds after which handshakes under way are complete
 # A packet filter (code, jump if true, jump if false, operand): packets with the flag SYN are dropped, others pass.
 DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 
@@ -56,7 +56,7 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        # The socket module appends the address to the system's words; a name that is unknown has no such number.
+        # The socket module appends the address to the system's message; the error of an unknown name has no errno.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise GsscError(f"cannot listen on {host}, port {port}: {reason}; choose another --host or --port") from None
 
@@ -114,7 +114,7 @@ class Server(uvicorn.Server):
         self.on_start()
 
     async def main_loop(self) -> None:
-        """Serve until stopped, and a little longer."""
+        """Serve until stopped, then for ``farewell`` more seconds."""
         await super().main_loop()
         self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
         until = time.monotonic() + self.farewell

@@ -1,4 +1,4 @@
-"""Reads tables into float32 rows in a process of its own, so that a hostile file cannot end the server.
+"""Reads tables into float32 rows in a separate process, so that a malicious file cannot crash the server.
 
 Run as ``python -m gssc.serve.table_process``. The first line of stdin is :class:`TableShape` as JSON. After it, each
 table is a line of JSON (``kind``, ``name``, ``size``) and ``size`` bytes; each answer on stdout is a line of JSON
@@ -21,7 +21,7 @@ from gssc.errors import GsscError
 from gssc.text_tables import Lines, records
 
 KINDS = ("csv", "tsv", "parquet")
-# Columns a table may have beside the features: ids, labels, remarks.
+# Columns a table may have in addition to the features: ids, labels, remarks.
 SPARE_COLUMNS = 1000
 
 
@@ -34,7 +34,7 @@ class TableShape:
         feature_names: names of the columns, if the model has them.
         max_rows: rows of a table.
         max_values: numbers of a table, and characters of its ids.
-        max_memory: bytes the process may take beyond what it has at the start; 0 is no bound.
+        max_memory: bytes the process may take in addition to what it has at the start; 0 for no limit.
     """
 
     width: int
@@ -45,7 +45,7 @@ class TableShape:
 
 
 def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> TableRows:
-    """Read a table, or raise a :class:`GsscError` that names the place of the error."""
+    """Return the rows of a table. Raises GsscError that names the row and column of an invalid value."""
     path, wanted, width = Path(name), shape.feature_names, shape.width
     limits = TableLimits(shape.max_rows, width + SPARE_COLUMNS, shape.max_values)
     if kind == "parquet":
@@ -68,7 +68,7 @@ def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> TableRow
 
 
 def bound_memory(extra: int) -> None:
-    """Limit the process to so many bytes more than it has; does nothing where the system cannot."""
+    """Limit the memory of the process to what it has now plus ``extra`` bytes, if the system supports it."""
     try:
         import resource
 
@@ -105,14 +105,14 @@ def answer(stdin: IO[bytes], stdout: IO[bytes], shape: TableShape) -> bool:
 
 def main() -> None:
     """Answer until stdin ends."""
-    # The server decides when this ends, also when a signal goes to the whole group of processes.
+    # The server ends this process; a signal to the whole process group must not.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stdin = sys.stdin.buffer
     stdout = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    os.dup2(2, 1)  # output that a library prints must not be read as an answer
     shape = TableShape(**json.loads(stdin.readline()))
-    import pyarrow.compute  # before the bound, which is for what tables need
+    import pyarrow.compute  # before the limit, which is for the memory of tables only
     import pyarrow.parquet  # noqa: F401
 
     if shape.max_memory:

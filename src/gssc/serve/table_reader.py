@@ -26,8 +26,8 @@ class TableReader:
     """Reads one table at a time in a process that is started for the first one.
 
     Args:
-        model: whose features the tables hold.
-        limits: how large they may be.
+        model: the model, whose features the tables must have.
+        limits: maximum size of a table.
     """
 
     def __init__(self, model: DeployedModel, limits: Limits):
@@ -71,7 +71,7 @@ class TableReader:
             numbers = process.stdout.read(4 * reply["rows"] * reply["columns"])
             features = np.frombuffer(numbers, dtype=np.float32).reshape(reply["rows"], reply["columns"])
         except (OSError, ValueError):
-            # It died, or died in the middle of its answer.
+            # The process died, before or during its answer.
             self._stop()
             raise Refused(422, f"{name} cannot be read: reading it takes too much memory or too long") from None
         ids = reply["ids"]
@@ -79,8 +79,8 @@ class TableReader:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._stop()
-        # It finds modules where this process does and not in the current folder; few threads and Arrow's plainest
-        # allocator, because the others reserve address space that counts as memory.
+        # Modules are found as in this process, but not in the current folder. Few threads and Arrow's system allocator:
+        # more of them reserve address space that counts as memory.
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -1,4 +1,4 @@
-"""The body of ``POST /predict/file``: which kind of table it is, and its bytes, never on disk."""
+"""Find the table in the body of ``POST /predict/file`` and its format; nothing is written to disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Upload(NamedTuple):
 async def take(headers: Headers, body: bytes) -> Upload:
     """Return the table in a body: the body itself, or the one file of a form.
 
-    A name or content type distinguishes CSV from TSV; Parquet is known by its first bytes.
+    The file name or content type distinguishes CSV from TSV; Parquet is recognised by its first bytes.
     """
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     name = ""
@@ -73,6 +73,6 @@ async def _file_of_form(headers: Headers, body: bytes) -> tuple[str, str, bytes]
 
 
 def _shown(name: str) -> str:
-    """Return the last part of a file's name, fit for a message."""
+    """Return the last part of a path without unprintable characters, short enough for a message."""
     last = name.replace("\\", "/").rpartition("/")[2]
     return "".join(letter for letter in last if letter.isprintable())[-LONGEST_NAME:]

@@ -1,4 +1,4 @@
-"""The interface of callbacks, several of them as one, and those that have a name on the command line."""
+"""The interface of callbacks, a group of them, and the registry of trackers for the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Callback:
     """Follows one run. Override what you need; each method does nothing by default.
 
     Attributes:
-        look: how to look at what was logged, for the last line of ``gssc train``; may be empty.
+        look: how to view what was logged, for the last line of ``gssc train``; may be empty.
 
     Example:
         >>> class Best(Callback):
@@ -69,7 +69,7 @@ class Callbacks(Callback):
 
 
 def epoch_numbers(record: Epoch) -> dict[str, float]:
-    """Return what a tracker plots of an epoch: its finite numbers, without the epoch itself."""
+    """Return the finite numbers of an epoch record, by name, without the number of the epoch."""
     values = asdict(record)
     values.pop("epoch")
     return {
@@ -80,7 +80,7 @@ def epoch_numbers(record: Epoch) -> dict[str, float]:
 
 
 def result_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a tracker shows of a result: the numbers of metrics.json, prefixed with ``result_``.
+    """Return the numbers of metrics.json, by name, prefixed with ``result_``.
 
     >>> result_numbers({"val_score": 0.5, "dataset": "cora", "test_score": None})
     {'result_val_score': 0.5}
@@ -93,7 +93,7 @@ def result_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def flat_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return settings by section as one dict.
+    """Return the settings of all sections as one dict, by ``section.name``.
 
     >>> flat_settings({"train": {"lr": 0.01}, "data": {"dataset": "cora"}})
     {'train.lr': 0.01, 'data.dataset': 'cora'}

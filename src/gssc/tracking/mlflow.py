@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gssc.run import Run
     from gssc.train.selection import Epoch
 
-# In the run folder, so that a resumed run continues the same MLflow run: its id, then the store.
+# File in the run folder with the id and the store of the MLflow run, which a resumed run continues.
 RUN_ID = "mlflow-run-id.txt"
-DATABASE = "mlflow.db"  # the store if none is named: a file that MLflow looks for, too
+DATABASE = "mlflow.db"  # the default store, also of MLflow itself
 
 
 class MLflow(Callback):

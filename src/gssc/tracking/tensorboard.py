@@ -26,7 +26,7 @@ class TensorBoard(Callback):
         self.folder = folder
 
     def start(self, run: Run) -> None:
-        """Open the event file; a resumed run hides what it had written past its checkpoint."""
+        """Open the event file; for a resumed run, points after its checkpoint are hidden."""
         writer = require("torch.utils.tensorboard", extra="tensorboard").SummaryWriter
         step = run.training.epoch if run.resumed else None
         self.settings = flat_settings(run.config.to_dict())
@@ -40,7 +40,7 @@ class TensorBoard(Callback):
             self.writer.add_scalar(name, value, record.epoch)
 
     def end(self, metrics: Mapping[str, Any] | None) -> None:
-        """Write settings and result, so that runs can be compared in the tab of hyperparameters."""
+        """Write settings and result, so that runs can be compared in the HParams tab."""
         if metrics is not None:
             settings = {
                 name: value if isinstance(value, bool | int | float | str) else str(value)

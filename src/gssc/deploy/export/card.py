@@ -24,7 +24,7 @@ METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC, mean over tasks"}
 
 
 def write_card(run_model: RunModel, folder: Path, use: str = "") -> None:
-    """Write ``MODEL_CARD.md``; ``use`` is how the files beside it are used."""
+    """Write ``MODEL_CARD.md``; ``use`` explains how to use the other files of the folder."""
     with atomic_write(folder / CARD) as temporary:
         temporary.write_text(card(run_model, use), encoding="utf-8")
 
@@ -97,9 +97,8 @@ def labels(run_model: RunModel) -> str | None:
 def quality(run_model: RunModel) -> str:
     """Return the section on validation and test results."""
     metric = METRICS.get(str(run_model.metrics.get("metric")), "accuracy")
-    rows = [(part, percent(score(run_model, part))) for part in ("val", "test")]
     names = {"val": "validation", "test": "test"}
-    text = table(("part", metric), [(names[part], value) for part, value in rows])
+    text = table(("part", metric), [(name, percent(score(run_model, part))) for part, name in names.items()])
     return f"{text}\n\nOne run, one seed ({shown(fact(run_model, 'seed'))}), one split; other seeds give other numbers."
 
 
@@ -121,7 +120,7 @@ def calibration(run_model: RunModel) -> str:
 
 
 def _measured(name: str) -> str:
-    """Return what a number on calibration is, in words.
+    """Return the name of a number about calibration, in words.
 
     >>> _measured("test_error_before"), _measured("rows")
     ('expected calibration error on test nodes, before', 'rows')
@@ -243,11 +242,11 @@ def shown(value: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a value that cannot break out of its table cell."""
+    """Return a value as the text of a table cell, with separators escaped."""
     return shown(value).replace("|", "\\|")
 
 
 def one_line(value: Any) -> str:
-    """Return a text that Markdown shows as it is: no line break, which would end a table, no HTML and no link."""
+    """Return a value as text that Markdown shows literally: without line breaks, HTML and links."""
     text = printable(" ".join(str(value).split()))
     return re.sub(r"([\\`\[])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))

@@ -1,4 +1,4 @@
-"""An export folder: written beside its place, compared with the model it came from, then put there in one step."""
+"""An export folder: written next to its destination, compared with the model, then moved there in one step."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ ROWS_COMPARED = 64
 
 
 class Export(NamedTuple):
-    """What was written, and how far it is from the trained model.
+    """The files of an export, and how much its outputs differ from those of the trained model.
 
     Attributes:
-        folder: where it is.
-        files: what is in it.
+        folder: folder of the export.
+        files: files in it.
         difference: largest difference of a logit or probability from the trained model's; None if none was compared.
-        tolerance: what the difference was allowed to be; None likewise.
+        tolerance: maximum allowed difference; None if none was compared.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class Export(NamedTuple):
 
     @property
     def checked(self) -> str:
-        """What was compared, in one sentence; empty if nothing was."""
+        """The result of the comparison in one sentence; empty if nothing was compared."""
         if self.difference is None or self.tolerance is None:
             return ""
         return (
@@ -154,7 +154,7 @@ def put(temporary: Path, out: Path) -> None:
 
 
 def rows_to_compare(model: DeployedModel) -> np.ndarray:
-    """Return generated rows, each a fifth filled, the first one all zeros, which normalisation must not divide."""
+    """Return generated rows in which a fifth of the values are not zero; the first row is all zeros."""
     rng = np.random.default_rng(0)
     shape = ROWS_COMPARED, model.widths[0]
     rows = (rng.random(shape) < 0.2) * rng.standard_normal(shape)
@@ -163,12 +163,12 @@ def rows_to_compare(model: DeployedModel) -> np.ndarray:
 
 
 def compare(model: DeployedModel, logits: np.ndarray, probabilities: np.ndarray) -> tuple[float, float]:
-    """Return the largest difference of any output from the trained model's, and the tolerance it was held to."""
+    """Return the largest difference of an output from the trained model's, and the tolerance it must not exceed."""
     rows = rows_to_compare(model)
     expected = model.logits(rows)
     differences = np.abs(logits - expected).max(), np.abs(probabilities - model.predict_proba(rows)).max()
     largest = float(max(differences))
-    # Very large logits have no more digits in float32 than these.
+    # Rounding errors of float32 grow with the logits.
     tolerance = TOLERANCE * max(1.0, float(np.abs(expected).max()))
     if not largest <= tolerance:
         raise RuntimeError(f"the export differs from the model by {largest:.1e}, more than {tolerance:.0e}")

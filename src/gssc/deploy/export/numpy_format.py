@@ -11,7 +11,8 @@ from gssc.deploy.export import numpy_predictor
 from gssc.deploy.export.run_model import RunModel
 
 USE = """\
-Needs Python 3.10 or later and NumPy, but not gssc. `predict.py` reads `model.json` and `model.safetensors` beside it.
+Needs Python 3.10 or later and NumPy, but not gssc. `predict.py` reads `model.json` and
+`model.safetensors` in the same folder.
 
 ```python
 from predict import Predictor

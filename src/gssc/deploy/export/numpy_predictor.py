@@ -5,7 +5,7 @@
     from predict import Predictor
     Predictor().predict_proba(rows)
 
-Reads model.json and model.safetensors, which are beside this file. Written by gssc export; it needs NumPy and no gssc.
+Reads model.json and model.safetensors from the folder of this file. Written by gssc export; it needs NumPy, not gssc.
 From a table with named columns it takes the model's features by name (or, if they have no names, every column but ids,
 labels and splits).
 """
@@ -43,7 +43,7 @@ class Csr:
         return Csr(self.data, self.indices, self.indptr[rows.start : rows.stop + 1])
 
     def __matmul__(self, weight: np.ndarray) -> np.ndarray:
-        """Return the product, a row at a time: NumPy has nothing faster for it."""
+        """Return the product, computed row by row: NumPy has nothing faster."""
         out = np.empty((len(self), weight.shape[1]), dtype=np.float32)
         places = self.indptr.tolist()
         for row, start, stop in zip(out, places, places[1:], strict=False):
@@ -51,7 +51,7 @@ class Csr:
         return out
 
     def sizes(self) -> np.ndarray:
-        """Sum of the absolute values of each row."""
+        """Return the sum of the absolute values of each row."""
         sums = np.zeros(len(self), dtype=np.float32)
         filled = np.diff(self.indptr) > 0  # reduceat misreads empty rows
         if filled.any():
@@ -64,7 +64,7 @@ class Predictor:
     """The trained model.
 
     Args:
-        folder: where model.json and model.safetensors are; beside this file if left out.
+        folder: where model.json and model.safetensors are; the folder of this file if left out.
     """
 
     def __init__(self, folder: str | Path = Path(__file__).parent):
@@ -141,7 +141,7 @@ class Predictor:
         if not (len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices) == len(data)):
             raise ValueError("indptr must begin with 0 and end with the number of entries in indices and data")
         if (indptr[1:] < indptr[:-1]).any():
-            raise ValueError("indptr must not fall")
+            raise ValueError("indptr must not decrease")
         return Csr(data.astype(np.float32, copy=False), indices, indptr)
 
     def _forward(self, x: Any) -> np.ndarray:
@@ -262,7 +262,7 @@ def write_table(path: str | Path, model: Predictor, ids: list[str] | None, proba
 
 
 def _safe(cell: Any) -> Any:
-    """Return the text, with an apostrophe in front if a spreadsheet would take it for a formula."""
+    """Return the text, with an apostrophe in front if a spreadsheet would read it as a formula."""
     formula = isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") and not _is_number(cell)
     return f"'{cell}" if formula else cell
 

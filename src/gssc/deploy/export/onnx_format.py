@@ -25,7 +25,7 @@ IR_VERSION = 8
 DENSE, SPARSE = "model.onnx", "model_sparse.onnx"
 
 USE = """\
-Needs `onnxruntime` (or any program that reads ONNX, opset 17) and nothing of gssc.
+Needs `onnxruntime` (or any program that reads ONNX, opset 17), but not gssc.
 
 ```python
 import onnxruntime

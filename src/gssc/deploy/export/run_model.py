@@ -1,4 +1,4 @@
-"""What is exported: the model of a finished run, and what the run recorded about it."""
+"""Read the model of a finished run, and what the run recorded about it, for export."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gssc.settings import read_settings
 
 @dataclass
 class RunModel:
-    """A model and its history.
+    """A model and what its run recorded.
 
     Attributes:
-        folder: where both came from.
+        folder: the folder that both were read from.
         model: the deployed MLP, batch norm folded in.
         digest: digest of the model's description, weights included; see :mod:`gssc.deploy.store`.
         metrics: content of ``metrics.json``; empty for a model that was saved without a run.
-        settings: content of ``config.yaml``; empty likewise.
+        settings: content of ``config.yaml``; empty for a model that was saved without a run.
     """
 
     folder: Path
@@ -33,7 +33,7 @@ class RunModel:
 
 
 def read_run_model(folder: str | Path) -> RunModel:
-    """Read a finished run, or a folder with a model alone; anything else is a :class:`GsscError`."""
+    """Return the model of a finished run, or of a folder with a model alone. Raises GsscError for any other folder."""
     folder = Path(folder)
     if not folder.is_dir():
         raise GsscError(f"{folder} is not a run: there is no such folder")

@@ -12,7 +12,7 @@ from gssc.deploy.export import torch_module
 from gssc.deploy.export.run_model import RunModel
 
 USE = """\
-Needs torch and safetensors, nothing of gssc. `model.py` reads `model.json` and `model.safetensors` beside it.
+Needs torch and safetensors, but not gssc. `model.py` reads `model.json` and `model.safetensors` in the same folder.
 
 ```python
 from model import load

@@ -4,8 +4,8 @@
     model = load()
     model.probabilities(rows)
 
-Reads model.json and model.safetensors, which are beside this file. Written by gssc export; it needs torch and
-safetensors, no gssc.
+Reads model.json and model.safetensors from the folder of this file. Written by gssc export; it needs torch and
+safetensors, not gssc.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class MLP(nn.Module):
 
     @staticmethod
     def _sums(x: Tensor) -> Tensor:
-        """Sum of the absolute values of each row."""
+        """Return the sum of the absolute values of each row."""
         if x.layout == torch.strided:
             return x.abs().sum(1)
         return x.values().new_zeros(x.shape[0]).index_add(0, x.indices()[0], x.values().abs())
