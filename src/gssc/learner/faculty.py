@@ -33,6 +33,7 @@ from gssc.learner.student import labels_only_mlp
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
 from gssc.trust.labels import label_trust
 
+CLEARLY = 2.5  # standard errors by which another scaling must be ahead of the usual one
 FEWEST_COUNTS = 32  # columns; features with more may be counts, if none is negative
 RESTARTS = (0.02, 0.1, 0.3)  # of label spreading; the greater, the less far labels spread
 FEWEST_WRONG = 0.02  # estimated share of wrong labels above which teachers with weighted labels are fitted as well
@@ -69,25 +70,31 @@ class Faculty:
     def choose_scaling(self) -> tuple[str, str]:
         """Return the scaling of rows for students, and the reason for it.
 
-        With ``auto``, logistic regressions are fitted with each scaling that suits the features. Of the scalings whose
-        held-out score is within a standard error of the best, the most usual one is chosen.
+        With ``auto``, logistic regressions are fitted with each scaling that suits the features. The most usual scaling
+        is chosen unless another one is clearly ahead on held-out labels. These regressions learn from few labels and
+        the students from soft labels of all rows, so a small lead tells little about students.
         """
         if self.normalize != "auto":
             return self.normalize, "as set"
-        scores: dict[str, float] = {}
+        best: dict[str, str] = {}  # name of the best opinion with each scaling
         for name in offered_scalings(self.graph.features):
             scaled = FeatureTable(self.graph.features, name).features
             by_rows = name not in ("standard", "asinh") and self.features is self.graph.features
             short = self.short if by_rows else ShortRows(scaled, len(self.graph.train), self.seed)
             inputs = short.of(scaled)
+            opinions = []
             for kind, fit in linear_teachers(self.graph.num_classes, means=False).items():
-                self.ask(f"{kind} on rows ({name})", fit, inputs)
-                scores[name] = max(scores.get(name, 0.0), self.pool.scores[f"{kind} on rows ({name})"])
+                opinions.append(f"{kind} on rows ({name})")
+                self.ask(opinions[-1], fit, inputs)
+            best[name] = max(opinions, key=self.pool.scores.__getitem__)
+        chosen = next(iter(best))
         if not len(self.jury.truth):
-            return next(iter(scores)), NOTHING_HELD_OUT
-        least = max(scores.values()) - self.jury.standard_error(max(scores.values()))
-        chosen = next(name for name, score in scores.items() if score >= least)
-        compared = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
+            return chosen, NOTHING_HELD_OUT
+        for name, opinion in best.items():
+            lead, error = self.jury.lead(self.pool.opinions[opinion], self.pool.opinions[best[chosen]])
+            if lead > CLEARLY * error:
+                chosen = name
+        compared = ", ".join(f"{name} {self.pool.scores[opinion]:.3f}" for name, opinion in best.items())
         return chosen, f"held-out score of linear models on rows: {compared}"
 
     def linear(self) -> Iterator[str]:

@@ -100,6 +100,14 @@ class Jury:
         """Return the standard error of an accuracy on the judging labels."""
         return float(np.sqrt(max(score * (1 - score), 0.0) / max(len(self.truth), 1)))
 
+    def lead(self, views: tuple[np.ndarray, ...], others: tuple[np.ndarray, ...]) -> tuple[float, float]:
+        """Return by how much one opinion's score exceeds another's, and the standard error of that difference."""
+        right, other = (self.judged(opinion).argmax(axis=1) == self.truth for opinion in (views, others))
+        weight = self.weight / self.weight.sum()
+        ahead = right.astype(np.float64) - other
+        lead = float(weight @ ahead)
+        return lead, float(np.sqrt(weight**2 @ (ahead - lead) ** 2))
+
     def loss(self, views: tuple[np.ndarray, ...]) -> float:
         """Return the weighted mean negative log-likelihood of the judging labels; NaN if there are none."""
         return float(-self.likelihoods(views).mean()) if len(self.truth) else float("nan")
