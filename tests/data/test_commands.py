@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -107,6 +108,17 @@ def test_a_path_is_not_a_dataset(tmp_path: Path, name: str, message: str) -> Non
     (tmp_path / "run" / "config.yaml").write_text("")
     with pytest.raises(GsscError, match=message):
         load_dataset(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("g.csv", "its name must end in one of .npz"), ("none/g.npz", "there is no folder .*none; create it")],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_tables_are_read(
+    tmp_path: Path, capsys, out: str, message: str
+) -> None:
+    assert main(["data", "import", "--nodes", "not-read.csv", "--out", str(tmp_path / out)]) == 2
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))
 
 
 def test_import_of_weighted_edges_without_features(tmp_path: Path) -> None:

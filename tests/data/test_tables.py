@@ -356,6 +356,11 @@ def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> No
         (NODES.replace("3,,2.5", ",,2.5"), EDGES, r"nodes\.csv:4, column 'age' is empty"),
         (NODES.replace("3,,2.5", "nan,,2.5"), EDGES, r"nodes\.csv:4, column 'age' is nan"),
         (NODES.replace("-1e3", "1e39"), EDGES, r"nodes\.csv:5, column 'height': 1e\+39 is too large"),
+        (
+            NODES,
+            EDGES.replace("b,c,2", "b,,2"),
+            r"edges\.csv:3: the edge has no id in column 'target': fill it in or drop",
+        ),
         (NODES, EDGES.replace("b,c,2", "b,zoe,2"), r"edges\.csv:3: the edge names node 'zoe'"),
         (NODES.replace("\nd,", "\na,"), EDGES, r"nodes\.csv:5: node id 'a' was used before at .*nodes\.csv:2"),
         (NODES.replace("\nd,", "\n ,"), EDGES, r"nodes\.csv:5: the node has no id"),
