@@ -95,6 +95,8 @@ def test_the_light_install_predicts_without_torch(python: Path, model: Path, tmp
         env=CLEAN, input="l,r\n1,0\n", capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert streamed.stdout.splitlines()[1].split(",")[1] == "left"
+    imported = run(python, "-c", "import gssc.report; import gssc.audit")
+    assert imported.stderr.splitlines()[-1].endswith("GsscError: torch is not installed: pip install 'gssc[train]'")
     completion = run(python, "-m", "gssc", "completion", "bash")
     assert completion.returncode == 0, completion.stderr
     assert 'predict) options="--decimal' in completion.stdout

@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 import shlex
+import subprocess
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -231,3 +232,10 @@ def load_tables():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.mark.slow
+def test_the_first_page_shows_what_its_example_prints() -> None:
+    example, shown = blocks_of(ROOT / "docs" / "index.md")[:2]
+    done = subprocess.run([sys.executable, "-c", example.body], capture_output=True, text=True, check=True)
+    assert done.stdout == shown.body

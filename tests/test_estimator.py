@@ -424,6 +424,11 @@ def test_tables_that_are_refused(y, edges, message) -> None:
         quick().fit(np.arange(8.0).reshape(4, 2), y, edge_index=edges)
 
 
+def test_a_graph_without_features_is_explained() -> None:
+    with pytest.raises(ValueError, match=r"X is None: .*Graph\(None, edges\)"):
+        quick().fit(None, [0, 1, -1, -1], edge_index=[[0, 1], [2, 3]])
+
+
 def test_the_name_is_public_and_light() -> None:
     assert gssc.GSSCClassifier is GSSCClassifier
     assert "GSSCClassifier" in dir(gssc)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import time
 import tracemalloc
 from pathlib import Path
@@ -70,6 +71,8 @@ def test_every_reader_finds_the_same(
         ("5,6,7\n\n \n0,1,2\n", ["column 1", "column 2", "column 3"], [[5, 6, 7], [0, 1, 2]]),
         ('"a;b;c",d\n1,2\n', ["a;b;c", "d"], [[1, 2]]),
         ("\n \na;b\n1;2\n", ["a", "b"], [[1, 2]]),
+        ("sep=;\na, b;c\n1;2\n", ["a, b", "c"], [[1, 2]]),  # a line that tells Excel the separator
+        ("\nsep=|\na|b\n1|2\n", ["a", "b"], [[1, 2]]),
     ],
 )
 def test_first_lines(tmp_path: Path, text: str, names: list[str], numbers: list[list[float]]) -> None:
@@ -101,6 +104,39 @@ def test_what_is_no_text_is_found_by_line(tmp_path: Path, name: str) -> None:
     for read in (read_table, read_rows):
         with pytest.raises(GsscError, match="line 9002, byte 0xff"):
             read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04\x14\x00\x08\x8a", "an Excel workbook or a ZIP archive: save the sheet as CSV"),
+        ("a,b\n1,2\n".encode("utf-16"), "text in UTF-16: save it as UTF-8"),
+        (gzip.compress(b"a,b\n1,2\n"), "compressed: its name must end in .gz"),
+        (b"PAR1\x15\x04\x8a", "Parquet: its name must end in .parquet"),
+        (b"a,b,,\n1,2,,\n", "t.csv:1: columns 3 and 4 have no name; name or delete them"),
+        (b",a,,,,\n1,2,,,,\n", "t.csv:1: columns 1, 3, 4 and 2 more have no name; name or delete them"),
+    ],
+)
+def test_files_of_another_kind_are_recognised(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    for read in (read_table, read_rows):
+        with pytest.raises(GsscError, match=re.escape(message)):
+            read(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("cell", "advice"),
+    [
+        ("1,5", "write decimals with a point, or read decimal commas with decimal=',' (--decimal ,)"),
+        ("1,500", "write thousands without a separator, or read decimal commas with decimal=',' (--decimal ,)"),
+        ("1,500,000", "write thousands without a separator"),
+        ("-12,500.75", "write thousands without a separator"),
+        ("#N/A", "fill in the missing value or leave the row out"),
+        ("red", "encode it"),
+    ],
+)
+def test_advice_on_a_cell_that_is_not_a_number(cell: str, advice: str) -> None:
+    assert text_tables.advice_on_cell(cell, "encode it") == advice
 
 
 def test_three_numbers_may_be_an_edge_and_its_weight(tmp_path: Path) -> None:

@@ -134,6 +134,10 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if X is None:
+            raise InputError(
+                "X is None: give one row of numbers per node; Graph(None, edges).features makes them from edges"
+            )
         names = X.index if hasattr(X, "iloc") else None
         X = self._validated(X, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)

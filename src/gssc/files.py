@@ -99,7 +99,7 @@ def check_output(path: str | Path, suffixes: Iterable[str], overwrite: bool = Fa
     if path.is_dir():
         raise GsscError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():
-        raise GsscError(f"cannot write {path}: there is no folder {path.parent}")
+        raise GsscError(f"cannot write {path}: there is no folder {path.parent}; create it or choose another")
     if path.exists() and not overwrite:
         raise GsscError(f"{path} exists already: choose another name or add --overwrite")
     if suffix == ".parquet":

@@ -6,18 +6,23 @@ import difflib
 import re
 from collections.abc import Iterable
 
+MOST_SHOWN = 40  # names listed in a message
+
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """Return advice for an error message about an unknown name: the closest known one, or all of them.
+    """Return advice for an error message about an unknown name: the closest known one, or all of them, at most 40.
 
     >>> nearest("hiden", ["hidden", "layers"])
     "did you mean 'hidden'?"
     >>> nearest("x", ["hidden", "layers"])
     'choose from hidden, layers'
+    >>> nearest("x", [f"column {number}" for number in range(5000)])[-29:]
+    'column 39, ... (5,000 in all)'
     """
     names = list(known)
     near = difflib.get_close_matches(str(wrong), names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names)}"
+    more = [f"... ({len(names):,} in all)"] if len(names) > MOST_SHOWN else []
+    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names[:MOST_SHOWN] + more)}"
 
 
 def counted(number: int, noun: str) -> str:

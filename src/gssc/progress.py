@@ -185,7 +185,7 @@ class EpochProgress:
         parts = [f"loss {sum(losses):.3f}"] if any(losses) else []
         parts += [] if math.isnan(epoch.val_score) else [f"val {epoch.val_score:.1%}"]
         if self.console.width >= WIDE or not self.bar:
-            parts += [] if math.isnan(self.best) else [f"best {self.best:.1%}"]
+            parts += [] if math.isnan(self.best) else [f"kept so far {self.best:.1%}"]
             parts += [f"edges {epoch.edges_kept:,}"] if epoch.edges_kept else []
         return ", ".join(parts)
 

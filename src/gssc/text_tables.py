@@ -22,6 +22,7 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 # Usual names of the id and label columns of a node table, for when the user names no others.
 ID_NAMES = ("id", "node_id", "node", "node id")
 LABEL_NAMES = ("label", "y", "class", "target")
+MISSING_MARKS = ("na", "n/a", "#n/a", "#na", "null", "none", "?", "-", "--", ".")
 PIECE_BYTES = 1 << 18
 LONGEST_LINE = 1 << 24  # characters, enough for a row of a million features
 # A .gz may unpack to this many bytes or times its size, whichever is more. Tables rarely shrink to a hundredth.
@@ -29,6 +30,8 @@ UNPACKED_BYTES, UNPACKED_TIMES = 1 << 30, 100
 Records = Iterator[tuple[int, list[str]]]  # line number and cells
 
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*", re.ASCII)
+_SEPARATOR_LINE = re.compile(r"\s*\"?sep=([,;|\t])\"?\s*", re.IGNORECASE)  # a first line for Excel, not a header
 _QUOTED = re.compile(r'(^|[,;\t])"(?:[^"]|"")*("|$)')  # a quoted cell, at the start of the line or after a separator
 
 
@@ -130,10 +133,23 @@ class Lines:
             return self._decode(piece, not piece)
         except UnicodeDecodeError as error:
             content = bytes(error.object)
+            if self._bytes == len(piece) and (kind := _known_kind(content)):
+                raise GsscError(f"{self._path}: not a text table but {kind}") from None
             number, byte = self._given + content.count(b"\n", 0, error.start) + 1, content[error.start]
             raise GsscError(
                 f"{self._path}: not a text table: line {number}, byte {byte:#04x} is not UTF-8; save it as UTF-8"
             ) from None
+
+
+def _known_kind(content: bytes) -> str:
+    """Return what a file is that begins with these bytes, and what to do; empty if it is unknown."""
+    if content.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        return "an Excel workbook or a ZIP archive: save the sheet as CSV (UTF-8)"
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "text in UTF-16: save it as UTF-8"
+    if content.startswith(b"\x1f\x8b"):
+        return "compressed: its name must end in .gz"
+    return "Parquet: its name must end in .parquet" if content.startswith(b"PAR1") else ""
 
 
 def find_delimiter(first_line: str, decimal: str = ".") -> str:
@@ -165,7 +181,8 @@ def records(
 
     Args:
         lines: the lines of a table, each with its end.
-        kind: its ending; in ``.tsv`` and ``.tab`` only a tab separates cells.
+        kind: its ending; in ``.tsv`` and ``.tab`` only a tab separates cells. A first line such as ``sep=;``, which is
+            meant for Excel, names the separator.
         path: path shown in errors.
         decimal: "," reads a cell such as 1,5 as 1.5, in every column; cells are then separated by ; or a tab, or by a
             comma if cells with a decimal comma are in quotes.
@@ -180,8 +197,11 @@ def records(
             break
         blank += 1
         _refuse_blank(blank, most_blank, path)
-    delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(first, decimal)
     before = blank  # lines that the csv module does not see
+    if stated := _SEPARATOR_LINE.fullmatch(first):
+        delimiter, first, before = stated[1], next(lines, ""), before + 1
+    else:
+        delimiter = "\t" if kind in (".tsv", ".tab") else find_delimiter(first, decimal)
     reader, line = csv.reader(chain([first], lines), delimiter=delimiter, strict=True), before + 1
     try:
         for cells in reader:
@@ -218,9 +238,19 @@ def named_columns(path: Path, lines: Records, is_named: Callable[[list[str]], bo
     if not is_named(first):
         return default_names(len(first)), _of_width(path, chain([(line, first)], lines), len(first))
     names = [cell.strip() for cell in first]
+    if names.count("") > 1:
+        raise GsscError(f"{path}:{line}: {_unnamed(names)} no name; name or delete them")
     if (twice := first_repeated(names)) is not None:
         raise GsscError(f"{path}:{line}: column {twice!r} appears twice; rename one")
     return names, _of_width(path, lines, len(first))
+
+
+def _unnamed(names: Sequence[str]) -> str:
+    """Return which columns have no name, such as ``columns 4 and 5 have``."""
+    places = [str(place) for place, name in enumerate(names, 1) if not name]
+    if len(places) > 3:
+        return f"columns {', '.join(places[:3])} and {len(places) - 3} more have"
+    return f"columns {', '.join(places[:-1])} and {places[-1]} have"
 
 
 def _of_width(path: Path, lines: Records, width: int) -> Records:
@@ -277,6 +307,24 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def has_decimal_comma(cell: object) -> bool:
-    """Return whether a cell is a number with a decimal comma, as in the spreadsheets of some countries."""
-    return isinstance(cell, str) and is_number(cell.replace(",", ".", 1))
+def advice_on_cell(cell: object, otherwise: str) -> str:
+    """Return what to do about a cell that is not a number.
+
+    Args:
+        cell: its content.
+        otherwise: the advice for a cell that holds neither a number with commas nor a mark such as NA.
+
+    >>> advice_on_cell("3,14", "encode it")
+    "write decimals with a point, or read decimal commas with decimal=',' (--decimal ,)"
+    >>> advice_on_cell("12,500.75", "encode it"), advice_on_cell("red", "encode it")
+    ('write thousands without a separator', 'encode it')
+    """
+    text = cell.strip() if isinstance(cell, str) else ""
+    if text.lower() in MISSING_MARKS:
+        return "fill in the missing value or leave the row out"
+    decimals = "read decimal commas with decimal=',' (--decimal ,)"
+    is_decimal = is_number(text.replace(",", ".", 1))
+    if _THOUSANDS.fullmatch(text):
+        thousands = "write thousands without a separator"
+        return f"{thousands}, or {decimals}" if is_decimal else thousands  # 1,500 may be either
+    return f"write decimals with a point, or {decimals}" if is_decimal else otherwise

@@ -83,7 +83,7 @@ def test_the_worst_come_first_and_the_rest_is_counted(findings: Findings) -> Non
     text = page(findings, top=2)
     table = text.split('id="labels"')[0].split("<tbody>")[1]
     assert re.findall(r'class="bars score" data-value="([^"]+)"', table) == ["0.9", "0.8"]
-    assert "2 more are in the file that --out audit.csv writes" in text
+    assert "2 more: gssc audit RUN --out audit.csv writes all" in text
     assert 'data-value="nan" title="trust in training: unknown"' in text
 
 
@@ -173,8 +173,13 @@ def test_sorting(browser: Any, findings: Findings) -> None:
 
 
 def test_a_row_opens_and_shows_both_ends(browser: Any) -> None:
+    browser.set_window_size(1600, 900)
+    heads = browser.find_elements("css selector", "table[data-kind=edges] thead th")
+    widths = [head.size["width"] for head in heads]
     browser.find_element("css selector", "table[data-kind=edges] tr[data-row='0'] td:nth-child(3)").click()
     detail = browser.find_element("css selector", "tr.detail")
+    after = [head.size["width"] for head in heads]
+    assert after == pytest.approx(widths, abs=6), "columns keep their width, but for the scroll bar"
     assert [box.text.split("\n")[0] for box in detail.find_elements("css selector", ".nodes > div")] == ["a", "c"]
     assert "Less in common than usual" in detail.find_element("css selector", ".reason").text
     assert len(detail.find_elements("css selector", "circle")) == 4  # two ends, one common neighbour, one other

@@ -45,6 +45,15 @@ def test_no_validation_nodes_trains_the_full_schedule_and_says_so(gssc, tmp_path
     assert (metrics["val_score"], metrics["best_epoch"], metrics["epochs"]) == (None, 5, 6)
 
 
+def test_the_next_command_is_one_that_a_shell_understands_and_one_class_is_noted(gssc, tmp_path: Path) -> None:
+    graph = csbm(nodes=60, degree=4)
+    graph.with_(labels=np.zeros(60, dtype=int), class_names=("only",)).save(tmp_path / "graph.npz")
+    done = gssc("train", "--graph", "graph.npz", "--out", "my run", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "every label is of the same class" in done.stderr
+    assert "next: gssc predict 'my run' ROWS" in done.stdout
+
+
 def test_a_class_without_training_label_is_refused_only_on_request(gssc, tmp_path: Path) -> None:
     graph = csbm(nodes=80, degree=4, classes=3)
     lacking = graph.train[graph.labels[graph.train] != 2]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 from gssc.cli.data import dataset_info, import_graph, list_datasets
 from gssc.cli.main import main
-from gssc.data import DATASETS, import_tables
+from gssc.data import DATASETS, import_tables, load_dataset
 from gssc.errors import GsscError
 from gssc.graph import Graph
 
@@ -76,6 +78,47 @@ def test_import_without_edges(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     graph = Graph.load(tmp_path / "g.npz")
     assert graph.edges.tolist() == [[0, 2], [1, 3]]
     assert (graph.class_names, graph.labels.tolist()) == (("u", "v"), [0, 1, -1, 0])
+
+
+def test_import_names_a_next_command_that_a_shell_understands(tmp_path: Path, capsys) -> None:
+    (tmp_path / "n.csv").write_text("x,label\n1,u\n2,v\n9,u\n8,u\n")
+    out = tmp_path / "my graph.npz"
+    assert main(["data", "import", "--nodes", str(tmp_path / "n.csv"), "--out", str(out)]) == 0
+    command = capsys.readouterr().out.partition("next: ")[2]
+    assert shlex.split(command) == ["gssc", "train", "--graph", str(out), "--out", "runs/my graph"]
+
+
+def test_import_without_labels_names_no_training(tmp_path: Path, capsys) -> None:
+    (tmp_path / "n.csv").write_text("x,y1\n1,2\n2,3\n9,1\n")
+    assert main(["data", "import", "--nodes", str(tmp_path / "n.csv"), "--out", str(tmp_path / "g.npz")]) == 0
+    printed = capsys.readouterr().out
+    assert "without labels: gssc train needs some; name their column with --label" in printed
+    assert "next:" not in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("run", "run is a run, not a dataset: .*--out .*run --resume"),
+        ("g.npz", "g.npz is a graph .*: give it with --graph"),
+    ],
+)
+def test_a_path_is_not_a_dataset(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("")
+    with pytest.raises(GsscError, match=message):
+        load_dataset(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("g.csv", "its name must end in one of .npz"), ("none/g.npz", "there is no folder .*none; create it")],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_tables_are_read(
+    tmp_path: Path, capsys, out: str, message: str
+) -> None:
+    assert main(["data", "import", "--nodes", "not-read.csv", "--out", str(tmp_path / out)]) == 2
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))
 
 
 def test_import_of_weighted_edges_without_features(tmp_path: Path) -> None:

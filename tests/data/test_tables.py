@@ -297,6 +297,17 @@ def test_features_from_the_structure(build: Any) -> None:
         build(features_from="edges")
 
 
+def test_a_table_with_another_separator_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id|x|label\na|1|u\n")
+    with pytest.raises(
+        GsscError, match=r"one column, 'id\|x\|label': separate columns by a comma, a semicolon or a tab"
+    ):
+        import_tables(tmp_path / "n.csv")
+    (tmp_path / "n.xlsx").write_bytes(b"PK")
+    with pytest.raises(GsscError, match=r"use .csv, .tsv or .parquet; save the sheet as CSV"):
+        import_tables(tmp_path / "n.xlsx")
+
+
 def test_decimal_commas(build: Any) -> None:
     nodes = "id;x;y;label\na;1,5;-,25;u\nb;2;3,e2;v\nc;,5;1,25E-1;u, v\n"
     graph = build(nodes, "u;v;weight\na;b;0,5\nb;c;1\n", decimal=",")
@@ -304,7 +315,7 @@ def test_decimal_commas(build: Any) -> None:
     assert graph.edge_weight.tolist() == [0.5, 1]
     assert graph.class_names == ("u", "u, v", "v")
     assert build("0;1,5\n1;2,5\n", "0\t1\n", decimal=",").features.tolist() == [[1.5], [2.5]]
-    with pytest.raises(GsscError, match=r"'1,5' is not a number: write decimals with a point or use decimal=','"):
+    with pytest.raises(GsscError, match=r"'1,5' is not a number: write decimals with a point, or read .*--decimal ,"):
         build(nodes)
     with pytest.raises(GsscError, match="decimal is ';': use a point or a comma"):
         build(nodes, decimal=";")
@@ -345,6 +356,11 @@ def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> No
         (NODES.replace("3,,2.5", ",,2.5"), EDGES, r"nodes\.csv:4, column 'age' is empty"),
         (NODES.replace("3,,2.5", "nan,,2.5"), EDGES, r"nodes\.csv:4, column 'age' is nan"),
         (NODES.replace("-1e3", "1e39"), EDGES, r"nodes\.csv:5, column 'height': 1e\+39 is too large"),
+        (
+            NODES,
+            EDGES.replace("b,c,2", "b,,2"),
+            r"edges\.csv:3: the edge has no id in column 'target': fill it in or drop",
+        ),
         (NODES, EDGES.replace("b,c,2", "b,zoe,2"), r"edges\.csv:3: the edge names node 'zoe'"),
         (NODES.replace("\nd,", "\na,"), EDGES, r"nodes\.csv:5: node id 'a' was used before at .*nodes\.csv:2"),
         (NODES.replace("\nd,", "\n ,"), EDGES, r"nodes\.csv:5: the node has no id"),

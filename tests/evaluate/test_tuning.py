@@ -137,7 +137,7 @@ def test_a_trial_that_falls_behind_is_pruned_and_one_that_diverges_too(tmp_path,
 def test_another_search_in_the_folder_is_refused(tmp_path, graph):
     tuning = tuning_of(tmp_path, graph)
     open_study(tuning)
-    with pytest.raises(GsscError, match="another seeds"):
+    with pytest.raises(GsscError, match="another number of --seeds; choose another"):
         open_study(tuning_of(tmp_path, graph, seeds=3))
     (Path(tuning.folder) / module.STUDY).write_bytes(b"not a database" * 100)
     with pytest.raises(GsscError, match="cannot use the study"):

@@ -106,6 +106,16 @@ def test_a_folder_of_every_kind_of_table(model, model_folder, tmp_path):
     np.testing.assert_allclose(probabilities(table), model.predict_proba(x), rtol=1e-5)
 
 
+def test_decimal_commas(model, model_folder, tmp_path):
+    x = rows_of(4).round(2)
+    lines = ["id;a;b;c", *(";".join(["n", *map(str, row)]) for row in x.tolist())]
+    (tmp_path / "x.csv").write_text("\n".join(lines).replace(".", ",") + "\n")
+    command = ["score", str(model_folder), str(tmp_path / "x.csv"), "--out", str(tmp_path / "out")]
+    assert main(command) == 2
+    assert main([*command, "--overwrite", "--decimal", ","]) == 0
+    np.testing.assert_allclose(probabilities(pq.read_table(tmp_path / "out")), model.predict_proba(x), rtol=1e-4)
+
+
 def test_rows_without_an_id_have_their_file_and_number(model_folder, tmp_path):
     for name, count in (("a", 3), ("b", 2), ("empty", 0)):
         write_parquet(tmp_path / "in" / f"{name}.parquet", rows_of(count))

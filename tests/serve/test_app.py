@@ -134,6 +134,14 @@ def test_files_that_are_wrong(client, content: bytes, kind: str, status: int, me
     assert message in answer.detail
 
 
+def test_decimal_commas_by_query(client) -> None:
+    body = CSV.replace(b",", b";").replace(b".", b",")
+    assert "--decimal ," in client.send_file(body).detail
+    answer = client.send_file(body, query="?decimal=,")
+    assert answer.json["probabilities"] == client.send_file(CSV).json["probabilities"]
+    assert client.send_file(CSV, query="?decimal=x").status == 422
+
+
 def test_wrong_format(client) -> None:
     answer = client.send_file(CSV, query="?format=xlsx")
     assert (answer.status, answer.detail) == (422, "query.format: Input should be 'json', 'csv' or 'parquet'")

@@ -43,6 +43,7 @@ def test_sparse_rows_are_the_dense_ones() -> None:
     [
         ("", "not JSON"),
         ("{", "not JSON"),
+        ('--xx\r\nContent-Disposition: form-data; name="file"', "; send a table to /predict/file"),
         ('{"rows": [[1, 2, 3]]} x', "not JSON"),
         ("[" * 9, "not JSON"),
         ('{"rows": [[1, 2, ' + "9" * 5000 + "]]}", "not JSON: number out of range"),

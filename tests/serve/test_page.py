@@ -151,6 +151,17 @@ def test_errors_are_shown_and_can_be_fixed(browser, client, tmp_path: Path) -> N
     assert page.text("error") == ""
 
 
+def test_a_table_with_decimal_commas(browser, client, tmp_path: Path) -> None:
+    page = Page(browser, client)
+    (tmp_path / "comma.csv").write_text("a;b;c\n1,5;2;3\n")
+    page.choose(tmp_path / "comma.csv")
+    assert "'1,5'" in wait(lambda: page.text("error"))
+    page.at("comma").click()
+    assert wait(lambda: page.text("result-title")) == "comma.csv: 1 row"
+    assert page.text("error") == ""
+    assert [line for line in page.complaints() if "422" not in line] == []  # of the table read with points
+
+
 def test_names_are_text_and_not_html(browser, live) -> None:
     names = ["<img src=x onerror=alert(1)>", "<b>"]
     client = live(DeployedModel([(np.eye(2), np.zeros(2))], names, metadata={"<i>": "<script>"}))

@@ -94,7 +94,8 @@ def test_columns_are_found_by_name() -> None:
         ("csv", b",".join(b"%d" % n for n in range(2001)), "2,001 columns; at most 1,003 can be read"),
         ("csv", b"\n" * 5000, "more than 1,002 blank lines"),
         ("csv", b"a,b,c\n" + b",,\n" * 5000, "more than 1,002 blank lines"),
-        ("csv", b"\xff\xfe\x00", "line 1, byte 0xff is not UTF-8"),
+        ("csv", b"\xff\xfe\x00", "text in UTF-16: save it as UTF-8"),
+        ("csv", b"a,b\n\xff", "line 2, byte 0xff is not UTF-8"),
         ("csv", b'a,b,c\n"1', "t:2: not a text table"),
         ("csv", b"id,a,b,c\n" + b"n" * 90 + b",1,2,3\n", "the ids are too long"),
         ("parquet", b"PAR1" * 5, "cannot read t: "),
@@ -151,10 +152,8 @@ def test_any_text_is_rows_or_one_sentence(kind: str, body: bytes) -> None:
 
 
 def test_one_table_after_another_until_there_are_none() -> None:
-    requests = b'{"kind": "csv", "name": "t", "size": %d}\n%s{"kind": "csv", "name": "u", "size": 1}\n?' % (
-        len(CSV),
-        CSV,
-    )
+    request = b'{"kind": "csv", "name": "%s", "decimal": ".", "size": %d}\n%s'
+    requests = request % (b"t", len(CSV), CSV) + request % (b"u", 1, b"?")
     stdin, stdout = io.BytesIO(requests), io.BytesIO()
     assert [answer(stdin, stdout, SETTINGS) for _ in range(3)] == [True, True, False]
     head, rest = stdout.getvalue().split(b"\n", 1)

@@ -85,7 +85,7 @@ def page(findings: Findings, top: int = 200) -> str:
     numbers = [
         _number("edges", int((edges.score > DOUBTED).sum()), f"of {len(edges):,} edges are doubtful"),
         _number("labels", int((labels.score > DOUBTED).sum()), f"of {len(labels):,} training labels are doubtful"),
-        _number("duplicates", conflicts, f"of {counted(groups, 'group')} of duplicates with conflicting labels"),
+        _number("duplicates", conflicts, f"of {counted(groups, 'group')} of duplicates have conflicting labels"),
         _number("isolated", len(lonely), f"of {graph.num_nodes:,} nodes have no edge or no feature"),
     ]
     label_text = (LABEL_TEXT, LABEL_FORMULA) if graph.task.has_classes else (TARGET_TEXT, TARGET_FORMULA)
@@ -170,7 +170,7 @@ def _section(what: str, scores: np.ndarray, heads: list[str], rows: list[list[Ce
     if not len(scores):
         return "<p>None.</p>"
     more = (
-        f"<p>{len(scores) - len(rows):,} more are in the file that --out audit.csv writes.</p>"
+        f"<p>{len(scores) - len(rows):,} more: gssc audit RUN --out audit.csv writes all.</p>"
         if len(scores) > len(rows)
         else ""
     )
@@ -239,7 +239,7 @@ def _duplicates(findings: Findings, top: int) -> str:
         for row in zip(*(column.values for column in columns), strict=True)
     ]
     left = len(findings.duplicates) - len(groups)
-    return _table(heads, rows) + (f"<p>{left:,} more are in the file that --out audit.csv writes.</p>" if left else "")
+    return _table(heads, rows) + (f"<p>{left:,} more: gssc audit RUN --out audit.csv writes all.</p>" if left else "")
 
 
 def _listed(notes: list[str]) -> str:

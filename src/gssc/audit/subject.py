@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,9 @@ def read_subject(run: str | Path, graph: str | Path | Graph | None = None, data_
     if not has_model and (folder / "metrics.json").is_file():
         raise GsscError(f"{folder} holds no model that predicts from feature rows alone: its model needs the graph")
     if not has_model:
-        raise GsscError(f"{folder} has no model yet: finish the run with gssc train --out {folder} --resume")
+        raise GsscError(
+            f"{folder} has no model yet: finish the run with gssc train --out {quote(str(folder))} --resume"
+        )
     model = DeployedModel.load(folder)
     given = in_memory(Graph.load(graph)) if isinstance(graph, str | Path) else graph
     where = graph if isinstance(graph, str | Path) else folder if graph is None else "the graph"
@@ -73,6 +76,8 @@ def read_subject(run: str | Path, graph: str | Path | Graph | None = None, data_
         return _of_classifier(folder, model, given, where)
     config = saved_config(folder / CONFIG)
     notes: list[str] = []
+    if given is None and config.data.graph is not None and not Path(config.data.graph).exists():
+        raise GsscError(f"{config.data.graph}, the graph of {folder}, does not exist: name where it is now (--graph)")
     audited = in_memory(named_graph(config.data, data_root)) if given is None else given
     same_nodes = given is None or _same_nodes(audited, config.data, data_root)
     _check(audited, model, where)

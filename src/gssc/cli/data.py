@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from os import PathLike
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from gssc.data.entry import Dataset
 from gssc.data.fetch import at_hand, cache_root, data_root_of
 from gssc.data.neighbours import is_approximate
 from gssc.data.registry import DATASETS, find_dataset, load_dataset
+from gssc.data.splits import labelled_nodes
 from gssc.data.tables import import_tables
 from gssc.errors import GsscError
 from gssc.graph import Graph
@@ -142,7 +144,11 @@ def import_graph(
             f"No edge table: rows are connected to their nearest neighbours{how}, with unlike columns put on one scale."
         )
         console.print(note, soft_wrap=True)
-    line = f"Written to {out}; next: gssc train --graph {out} --out runs/{Path(out).stem}"
+    if len(labelled_nodes(graph.labels)):
+        path, run = quote(str(out)), quote(f"runs/{Path(out).stem}")
+        line = f"Written to {out}; next: gssc train --graph {path} --out {run}"
+    else:
+        line = f"Written to {out}, without labels: gssc train needs some; name their column with --label"
     console.print(line, soft_wrap=True, highlight=False)
     return graph
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gssc.cli import data_build
 from gssc.cli.parser import CommandParser, sentence
-from gssc.errors import GsscError
+from gssc.files import check_output
 
 EXAMPLES = """\
 examples:
@@ -58,9 +58,7 @@ def run(args: Any) -> None:
     elif args.subcommand == "build":
         data_build.run(options)
     else:
-        if Path(options["out"]).exists() and not options["overwrite"]:
-            raise GsscError(f"{options['out']} exists already: choose another name or add --overwrite")
-        del options["overwrite"]
+        check_output(options["out"], (".npz",), options.pop("overwrite"))
         if options["n_neighbors"] is None:
             del options["n_neighbors"]
         options["name"] = options["name"] or Path(options["out"]).stem

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from gssc.errors import GsscError
@@ -145,7 +146,7 @@ def train_molecules(args: Any) -> None:
         with bar:
             metrics = run.train(show, lambda: console.print(STOPPING), start)
     except KeyboardInterrupt:
-        console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
+        console.print(f"resume with: gssc train --out {quote(str(folder))} --resume", soft_wrap=True)
         raise
     val, test = (shown_score(metrics[part], regression) for part in ("val_score", "test_score"))
     Console(markup=False, highlight=False).print(

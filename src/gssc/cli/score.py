@@ -30,6 +30,9 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("run", type=str, help="run folder, with model.json and model.safetensors")
     parser.add_argument("rows", type=str, help="a table, or a folder of tables")
     parser.add_argument("--out", type=str, required=True, help="folder to write the scores to")
+    parser.add_argument(
+        "--decimal", choices=(".", ","), default=".", metavar="MARK", help="decimal mark of text tables: . or ,"
+    )
     parser.add_argument("--engine", type=str, default="local", help="local (processes of this machine) or ray")
     parser.add_argument("--jobs", type=int, help="files at once; default 1, with ray as many as the cluster has cores")
     parser.add_argument("--overwrite", action="store_true", help="replace the scores in the folder")
@@ -68,7 +71,7 @@ def run(args: Any) -> None:
             line = f"{done} of {files} files: {result['name']}, {counted(result['rows'], 'row')}"
             bar.console.print(line, soft_wrap=True)
 
-        found = score(args.run, args.rows, args.out, executor, args.overwrite, on_file=show)
+        found = score(args.run, args.rows, args.out, executor, args.overwrite, on_file=show, decimal=args.decimal)
     Console(markup=False, highlight=False).print(
         f"{counted(found.rows, 'row')} of {counted(found.files, 'file')} in {found.seconds:.1f} s, "
         f"written to {counted(found.parts, 'part')} in {args.out}",

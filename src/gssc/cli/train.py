@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from gssc.cli.molecules import STOPPING, add_train_arguments, is_about_molecules, names_molecules, train_molecules
@@ -198,7 +199,7 @@ def _train(args: Any, processes: Processes) -> None:
         with EpochProgress(run.training, console) as progress:
             metrics = run.train(progress.show, trackers, lambda: console.print(STOPPING))
     except KeyboardInterrupt:
-        console.print(f"resume with: gssc train --out {folder} --resume", soft_wrap=True)
+        console.print(f"resume with: gssc train --out {quote(str(folder))} --resume", soft_wrap=True)
         raise
     show_result(run, metrics)
     for line in filter(None, (tracker.look for tracker in trackers)):
@@ -272,6 +273,8 @@ def announce(run: Run, args: Any) -> None:
         chooses = "cross-validation over the training labels chooses the model"
         otherwise = "the full schedule is trained and its last epoch kept"
         notes.append(f"no validation nodes: {chooses if model == DEFAULT_MODEL else otherwise}")
+    if graph.task.has_classes and graph.num_classes == 1:
+        notes.append("every label is of the same class: the model can predict no other")
     for note in filter(None, notes):
         console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=not console.is_terminal)
     if run.resumed:
@@ -307,7 +310,8 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     if reason := metrics.get("needs_graph"):
         console.print(f"saved to {run.folder}, with the scores of every node in scores.npz; {reason}", soft_wrap=True)
         return
-    console.print(f"saved to {run.folder}; next: gssc predict {run.folder} ROWS --out predictions.csv", soft_wrap=True)
+    following = f"gssc predict {quote(str(run.folder))} ROWS --out predictions.csv"
+    console.print(f"saved to {run.folder}; next: {following}", soft_wrap=True)
 
 
 def shown(name: str, value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from gssc.cli.train import add_settings, settings_of
@@ -93,9 +94,10 @@ def run(args: Any) -> None:
         console.print(f"finished trials are kept in {folder}: give the same command to continue", soft_wrap=True)
         raise
     show_trials(study, space)
-    where = f"--graph {base.data.graph}" if base.data.graph else name
+    where = f"--graph {quote(base.data.graph)}" if base.data.graph else name
+    recipe = folder / RECIPE
     Console(markup=False, highlight=False).print(
-        f"recipe written to {folder / RECIPE}; next: gssc train {where} --config {folder / RECIPE}", soft_wrap=True
+        f"recipe written to {recipe}; next: gssc train {where} --config {quote(str(recipe))}", soft_wrap=True
     )
 
 

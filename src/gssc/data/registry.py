@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from os import PathLike
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from gssc.data import coauthor, deezer, heterophilous, molecule_tables, ogb, planetoid, synthetic
@@ -27,6 +29,13 @@ def find_dataset(name: str) -> Dataset:
     """Return the dataset registered under `name`. Raises GsscError with the closest match if there is none."""
     if name in DATASETS:
         return DATASETS[name]
+    path = Path(str(name))
+    if (path / "config.yaml").is_file():
+        raise GsscError(
+            f"{path} is a run, not a dataset: continue it with gssc train --out {quote(str(path))} --resume"
+        )
+    if path.suffix == ".npz":
+        raise GsscError(f"{path} is a graph of your own, not a dataset: give it with --graph, or load it by Graph.load")
     raise GsscError(f"unknown dataset {name!r}: {nearest(str(name).lower().replace('_', '-'), DATASETS)}")
 
 

@@ -25,9 +25,9 @@ from gssc.text_tables import (
     PARQUET_ENDINGS,
     TEXT_ENDINGS,
     Records,
+    advice_on_cell,
     ending,
     first_repeated,
-    has_decimal_comma,
     is_header,
     is_number,
     named_columns,
@@ -36,6 +36,7 @@ from gssc.text_tables import (
 
 _WHOLE = re.compile(r"-?\d+(\.0+)?")  # pandas writes whole numbers as 3.0 if the column has missing values
 
+SPREADSHEET_ENDINGS = (".xlsx", ".xls", ".xlsm", ".ods")
 SHOWN_PROBLEMS = 5  # columns named in one error
 OnShare = Callable[[float], None]  # called with the share of some work that is done
 
@@ -132,13 +133,9 @@ class Table:
         try:
             number = float(value)
         except (TypeError, ValueError):
-            advice = (
-                "write decimals with a point or use decimal=',' (--decimal ,)"
-                if has_decimal_comma(value)
-                else "encode it as numbers"
-            )
+            advice = advice_on_cell(value, "encode it as numbers")
             raise GsscError(
-                f"{place}: {value!r} is not a number: {advice}, or leave the column out (ignore_columns, --ignore)"
+                f"{place}: {value!r} is not a number: {advice}; or leave the column out (ignore_columns, --ignore)"
             ) from None
         if not math.isfinite(number):
             raise GsscError(f"{place} is {number}: fill it in or leave the row out")
@@ -220,7 +217,8 @@ def _kind(path: Path) -> str:
     require_file(path)
     kind = ending(path)
     if kind not in (*PARQUET_ENDINGS, *TEXT_ENDINGS):
-        raise GsscError(f"{path}: unknown file extension {kind!r}: use .csv, .tsv or .parquet")
+        sheet = "; save the sheet as CSV" if kind in SPREADSHEET_ENDINGS else ""
+        raise GsscError(f"{path}: unknown file extension {kind!r}: use .csv, .tsv or .parquet{sheet}")
     return kind
 
 

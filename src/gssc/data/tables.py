@@ -190,6 +190,11 @@ class NodeColumns:
         if needs_features:
             free = (column for column in without_row_numbers(table) if column not in taken)
             features = [table.existing(column) for column in feature_columns or free]
+            if len(table.names) == 1 and table.lines is not None:
+                raise GsscError(
+                    f"{table.path}: the first line has one column, {table.names[0][:60]!r}: separate columns by a "
+                    "comma, a semicolon or a tab"
+                )
             if not features:
                 raise GsscError(
                     f"{table.path} has no feature column besides {sorted(filter(None, taken))}: add numbers, or make "

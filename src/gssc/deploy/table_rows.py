@@ -14,9 +14,9 @@ from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.text_tables import (
     Records,
+    advice_on_cell,
     default_names,
     first_repeated,
-    has_decimal_comma,
     is_header,
     is_number,
     named_columns,
@@ -155,12 +155,7 @@ def _first_text(chosen: list[str], names: list[str]) -> str:
     name, cell = names[at], chosen[at]
     if not cell.strip():
         return f"column {name!r} is empty; fill it in or drop the row"
-    hint = (
-        "; write decimals with a point, or read them with a comma (--decimal ,)"
-        if has_decimal_comma(cell)
-        else "; fix or drop the row"
-    )
-    return f"column {name!r} is {cell[:60]!r} where a number belongs{hint}"
+    return f"column {name!r} is {cell[:60]!r} where a number belongs; {advice_on_cell(cell, 'fix or drop the row')}"
 
 
 def parquet_blocks(

@@ -35,6 +35,13 @@ STUDY, RECIPE = "study.sqlite", "recipe.yaml"
 STUDY_NAME = "gssc"
 BEAT_SECONDS, SILENCE_SECONDS = 10, 60
 SECONDS_BETWEEN_LOOKS = 1.0  # between checks of the trials of other processes
+# How a search may differ from the one in the folder.
+CHANGED = {
+    "settings": "other settings",
+    "space": "other candidates (--search)",
+    "seeds": "another number of --seeds",
+    "graph": "another graph",
+}
 STARTUP_TRIALS = 5  # number of first trials that are not pruned, since there is nothing to compare them with
 
 
@@ -148,7 +155,7 @@ def open_study(tuning: Tuning) -> Any:
             was = json.loads(begun_with)
             changed = next(name for name in about if json.loads(json.dumps(about[name])) != was.get(name))
             raise GsscError(
-                f"{folder} holds a search with another {changed}; choose another --out or repeat it as it was"
+                f"{folder} holds a search with {CHANGED[changed]}; choose another --out or repeat it as it was"
             )
         study.set_user_attr("about", text)
         study.sampler = optuna.samplers.TPESampler(seed=len(study.trials), constant_liar=True)

@@ -1,7 +1,7 @@
 """Plots of a run, drawn with matplotlib: learning curves, edges kept, errors, calibration, embeddings.
 
 Every plot is a function of arrays that draws on the axes you give it. :func:`plot_run` draws them all from a run
-folder. Needs the extra ``report``.
+folder. Needs the extra ``report``; those that need a run's model or graph need ``train`` as well.
 """
 
 from gssc.report.calibration import reliability_diagram

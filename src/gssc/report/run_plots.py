@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gssc.audit.subject import Subject, read_subject
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.files import atomic_write
@@ -25,6 +24,8 @@ from gssc.report.style import Style, plot_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from gssc.audit.subject import Subject
 
 FORMATS = ("png", "svg", "pdf")
 MOST_POINTS = 2000  # maximum number of nodes on the map
@@ -57,6 +58,9 @@ class _Plotted:
 
     @cached_property
     def subject(self) -> Subject:
+        require("torch", extra="train")  # plots of arrays do without
+        from gssc.audit.subject import read_subject
+
         subject = read_subject(self.folder, self.given, self.data_root)
         if not subject.graph.task.has_classes:
             raise GsscError("the targets are multi-label: there are no classes to compare")

@@ -46,6 +46,7 @@ class FileJob:
         out: folder of the parts.
         many: whether it is one of several; rows without ids then have the name of their file next to the row number.
         rows_per_part: rows of every part but the last.
+        decimal: decimal mark in text tables, a point or a comma.
     """
 
     run: str
@@ -55,6 +56,7 @@ class FileJob:
     out: str
     many: bool = False
     rows_per_part: int = ROWS_PER_PART
+    decimal: str = "."
 
     def part(self, number: int) -> Path:
         """Return the path of a part; in the order of their names, parts have the order of the rows."""
@@ -224,7 +226,7 @@ def _blocks(job: FileJob) -> Iterator[TableRows]:
     wanted, width = model.feature_names, model.widths[0]
     if ending(path) in PARQUET_ENDINGS:
         return parquet_blocks(path, path, wanted, width, buffer_size=READ_BYTES, pre_buffer=False)
-    return text_blocks(path, records_of(path), wanted, width)
+    return text_blocks(path, records_of(path, job.decimal), wanted, width)
 
 
 def _after(blocks: Iterator[TableRows], skip: int) -> Iterator[TableRows]:
@@ -251,7 +253,8 @@ def _key_types(job: FileJob) -> dict[str, Any]:
         at = find_id_column(schema.names, wanted)
         kind = None if at is None else schema.field(at).type
     else:
-        first_row = next(text_blocks(path, records_of(path), wanted, model.widths[0], ready=lambda: False))
+        records = records_of(path, job.decimal)
+        first_row = next(text_blocks(path, records, wanted, model.widths[0], ready=lambda: False))
         kind = None if first_row.ids is None else pa.string()
     if kind is not None:
         return {"id": kind if pa.types.is_integer(kind) else pa.string()}

@@ -41,6 +41,7 @@ def score(
     overwrite: bool = False,
     rows_per_part: int = ROWS_PER_PART,
     on_file: Callable[[dict[str, Any], int], None] | None = None,
+    decimal: str = ".",
 ) -> Scores:
     """Predict every row of a table, or of every table in a folder, into Parquet files in another folder.
 
@@ -55,6 +56,7 @@ def score(
         overwrite: replace the scores in ``out``.
         rows_per_part: rows of every part but a file's last.
         on_file: called with the result of each file and the number of files.
+        decimal: decimal mark in text tables, a point or a comma.
     """
     started = time.monotonic()
     require("pyarrow.parquet", extra="tables")
@@ -73,7 +75,7 @@ def score(
         write_json(out / MANIFEST, {**about, "complete": False})
         model, folder = (os.fspath(Path(each).absolute()) for each in (run, out))
         jobs = [
-            FileJob(model, os.fspath(path.absolute()), name, number, folder, source.is_dir(), rows_per_part)
+            FileJob(model, os.fspath(path.absolute()), name, number, folder, source.is_dir(), rows_per_part, decimal)
             for number, (name, path) in enumerate(files)
         ]
         _run(executor or LocalProcesses(score_file), jobs, on_file)

@@ -118,11 +118,13 @@ class Service:
     def _parse(self, body: bytes) -> json_rows.Features:
         return json_rows.parse(body, self.model.widths[0], self.model.feature_names, self.limits)
 
-    async def predict_file(self, request: Request, format: Literal["json", "csv", "parquet"] = "json") -> Response:
+    async def predict_file(
+        self, request: Request, format: Literal["json", "csv", "parquet"] = "json", decimal: Literal[".", ","] = "."
+    ) -> Response:
         """A table as the body, or as `file` of a form; its columns are found as `gssc predict` finds them."""
         upload = await take(request.headers, await request.body())
         async with self.tables:
-            rows = await self.reader.read(*upload)
+            rows = await self.reader.read(*upload, decimal)
             write = self.answers.writers[format]
             content = await self.batcher.predict(rows.features, lambda found: write(found, rows.ids), alone=True)
         headers = {} if format == "json" else {"content-disposition": f'attachment; filename="predictions.{format}"'}

@@ -56,7 +56,8 @@ def parse(body: bytes, width: int, names: Sequence[str] | None, limits: Limits) 
     try:
         content = from_json(body)
     except ValueError as error:
-        _refuse(f"the body is not JSON: {error}")
+        hint = "; send a table to /predict/file" if body.startswith(b"--") else ""  # a form
+        _refuse(f"the body is not JSON: {error}{hint}")
     if not isinstance(content, dict) or set(content) not in ({"rows"}, {"indices", "values"}):
         _refuse(f"the body must be {_SHAPES}")
     if names is not None and _are_objects(content.get("rows")):

@@ -1,8 +1,8 @@
 """Reads tables into float32 rows in a separate process, so that a malicious file cannot crash the server.
 
 Run as ``python -m gssc.serve.table_process``. The first line of stdin is :class:`TableShape` as JSON. After it, each
-table is a line of JSON (``kind``, ``name``, ``size``) and ``size`` bytes; each answer on stdout is a line of JSON
-(``error``, or ``rows``, ``columns``, ``ids``) and rows x columns float32 numbers. It ends when stdin does.
+table is a line of JSON (``kind``, ``name``, ``decimal``, ``size``) and ``size`` bytes; each answer on stdout is a line
+of JSON (``error``, or ``rows``, ``columns``, ``ids``) and rows x columns float32 numbers. It ends when stdin does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TableShape:
     max_memory: int = 0
 
 
-def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> TableRows:
+def read_table(kind: str, name: str, body: bytes, shape: TableShape, decimal: str = ".") -> TableRows:
     """Return the rows of a table. Raises GsscError that names the row and column of an invalid value."""
     path, wanted, width = Path(name), shape.feature_names, shape.width
     limits = TableLimits(shape.max_rows, width + SPARE_COLUMNS, shape.max_values)
@@ -54,7 +54,7 @@ def read_table(kind: str, name: str, body: bytes, shape: TableShape) -> TableRow
         bounds: dict[str, Any] = {"thrift_string_size_limit": len(body), "thrift_container_size_limit": len(body)}
         blocks = parquet_blocks(path, pa.BufferReader(body), wanted, width, limits, **bounds)
     else:
-        lines = records(Lines(io.BytesIO(body), path), f".{kind}", path, most_blank=limits.max_blank)
+        lines = records(Lines(io.BytesIO(body), path), f".{kind}", path, decimal, most_blank=limits.max_blank)
         blocks = text_blocks(path, lines, wanted, width, limits=limits)
     try:
         rows = TableRows.joined(list(blocks))
@@ -89,7 +89,7 @@ def answer(stdin: IO[bytes], stdout: IO[bytes], shape: TableShape) -> bool:
     request = json.loads(line)
     body = stdin.read(request["size"])
     try:
-        rows = read_table(request["kind"], request["name"], body, shape)
+        rows = read_table(request["kind"], request["name"], body, shape, request["decimal"])
         ids = None if rows.ids is None else rows.ids.tolist()
         reply = {"rows": len(rows), "columns": shape.width, "ids": ids}
         numbers = rows.features.tobytes()

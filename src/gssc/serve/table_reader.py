@@ -41,9 +41,9 @@ class TableReader:
         self.process: subprocess.Popen[bytes] | None = None
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="gssc-read")
 
-    async def read(self, kind: str, name: str, body: bytes) -> TableRows:
+    async def read(self, kind: str, name: str, body: bytes, decimal: str = ".") -> TableRows:
         """Return the rows of a table; if this is cancelled while the process reads, the process is killed."""
-        job = self._threads.submit(self._ask, kind, name, body)
+        job = self._threads.submit(self._ask, kind, name, body, decimal)
         try:
             return await asyncio.wrap_future(job)
         except asyncio.CancelledError:
@@ -56,12 +56,12 @@ class TableReader:
         self._threads.shutdown(cancel_futures=True)
         self._stop()
 
-    def _ask(self, kind: str, name: str, body: bytes) -> TableRows:
+    def _ask(self, kind: str, name: str, body: bytes, decimal: str) -> TableRows:
         process = self.process if self.process is not None and self.process.poll() is None else self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            request = {"kind": kind, "name": name, "size": len(body)}
+            request = {"kind": kind, "name": name, "decimal": decimal, "size": len(body)}
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.write(body)
             process.stdin.flush()

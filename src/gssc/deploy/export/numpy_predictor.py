@@ -199,10 +199,12 @@ def read_table(path: str | Path, feature_names: Sequence[str] | None) -> tuple[l
     """Return the ids, if there is a column of them, and the feature rows of a text table."""
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         first = next((line for line in file if line.strip()), "")
-        delimiter = max(",;\t", key=re.sub('"[^"]*"', "", first).count)
+        stated = re.fullmatch(r'\s*"?sep=([,;|\t])"?\s*', first, re.IGNORECASE)  # a line for Excel
+        delimiter = stated[1] if stated else max(",;\t", key=re.sub('"[^"]*"', "", first).count)
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter)
         lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
+    lines = lines[1:] if stated else lines
     if not lines:
         raise ValueError(f"{path} is empty")
     header = [cell.strip() for cell in lines[0][1]]

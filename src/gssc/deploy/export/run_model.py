@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from gssc.deploy.model import DeployedModel
@@ -39,7 +40,7 @@ def read_run_model(folder: str | Path) -> RunModel:
         raise GsscError(f"{folder} is not a run: there is no such folder")
     config, result = folder / "config.yaml", folder / "metrics.json"
     if config.exists() and not result.exists():
-        raise GsscError(f"{folder} is not finished: resume it with gssc train --out {folder} --resume")
+        raise GsscError(f"{folder} is not finished: resume it with gssc train --out {quote(str(folder))} --resume")
     if not (folder / DESCRIPTION).exists():
         raise GsscError(f"{folder} cannot be exported: {why_no_model(folder)}")
     model = DeployedModel.load(folder)
