@@ -114,16 +114,24 @@ class TableStream:
 
 
 def ids_of(table: Table, column: str) -> np.ndarray:
-    """Return the ids of the rows of a table: whole numbers as int64, anything else as text."""
+    """Return the ids of the rows of a table: whole numbers that fit as int64, anything else as text."""
     values: Any = table.columns[column]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-        return values.astype(np.int64)
-    texts = [whole_number_shortened(text) for text in table.texts(column)]
-    if "" in texts:
-        raise GsscError(f"{table.where(texts.index(''))}: the node has no id in column {column!r}: give it one")
-    if all(len(text) < 19 and text.removeprefix("-").isdecimal() and text == str(int(text)) for text in texts):
+        fits = values.dtype != np.uint64 or not len(values) or values.max() <= np.iinfo(np.int64).max
+        return values.astype(np.int64 if fits else str)
+    texts = [whole_number_shortened(text) for text in table.id_texts(column)]
+    if all(len(text) < 19 and is_int64(text) and text == str(int(text)) for text in texts):
         return np.array(texts, dtype=np.int64)
     return np.array(texts, dtype=str)
+
+
+def is_int64(text: str) -> bool:
+    """Return whether a text is a whole number that fits into int64.
+
+    >>> is_int64("-7"), is_int64("9223372036854775807"), is_int64("9223372036854775808"), is_int64("7.5")
+    (True, True, False, False)
+    """
+    return len(text) <= 20 and text.removeprefix("-").isdecimal() and abs(int(text)) < 2**63
 
 
 class NodeNames:
@@ -159,14 +167,14 @@ class NodeNames:
 
     def get(self, text: str) -> int | None:
         """Return the row of one id, or None if there is no such node."""
-        whole = self.sorted.dtype.kind != "i" or text.removeprefix("-").isdecimal()
+        whole = self.sorted.dtype.kind != "i" or is_int64(text)
         row = self._find(np.array([text]).astype(self.sorted.dtype))[0] if whole else -1
         return None if row < 0 else int(row)
 
     def _find(self, wanted: np.ndarray) -> np.ndarray:
         if wanted.dtype.kind != self.sorted.dtype.kind:
             if self.sorted.dtype.kind == "i":  # ids are numbers, so a text matches none
-                numbers = np.array([text.removeprefix("-").isdecimal() for text in wanted.tolist()])
+                numbers = np.array([is_int64(text) for text in wanted.tolist()])
                 found = np.full(len(wanted), -1)
                 found[numbers] = self._find(wanted[numbers].astype(np.int64))
                 return found
