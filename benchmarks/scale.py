@@ -382,6 +382,65 @@ def passes(folder: Path, sizes: list[int]) -> Iterator[dict[str, Any]]:
         }
 
 
+def turns(folder: str, hidden: int, rounds: int) -> str:
+    """Return items per CPU second of gssc and of GraphSAGE with both samplers, measured in turns, best of all rounds.
+
+    A turn is 20 batches of pairs, or 6 batches of 512 training nodes, with the making of the batches. NeighborLoader
+    takes part if ``NEIGHBOR_SAMPLE`` is the path of a library with the operator ``torch_sparse::neighbor_sample``.
+    """
+    import torch
+    import torch_geometric.typing as pyg
+    from torch_geometric.nn import SAGEConv
+
+    from gssc.graph import Graph
+    from gssc.learner.settings import Config
+    from gssc.learner.streamed import StreamedLearner
+    from gssc.train.process import computing
+
+    samplers: dict[str, Any] = {"sampler of this file": own_batches}
+    if library := os.environ.get("NEIGHBOR_SAMPLE"):
+        torch.ops.load_library(library)
+        pyg.WITH_TORCH_SPARSE = True
+        samplers["NeighborLoader"] = loader_batches
+    config = Config()
+    config.model.hidden = hidden
+    rates: dict[str, list[float]] = {}
+    with computing(1):
+        training = StreamedLearner(Graph.load(folder), config)
+        training.prepare()
+        graph, x, labels, edge_index = loaded(folder)
+        layers = torch.nn.ModuleList([SAGEConv(graph.num_features, hidden), SAGEConv(hidden, graph.num_classes)])
+        optimizer = torch.optim.Adam(layers.parameters(), 0.01, weight_decay=5e-4)
+        made = {name: make(edge_index, graph.num_nodes) for name, make in samplers.items()}
+
+        def pairs() -> int:
+            training.descend_on(training.epoch_batches(True), training.class_weight)
+            return config.teachers.pair_batches * training.settings.train.batch_size
+
+        def messages(batches: Batches) -> int:
+            used, chosen = 0, np.random.default_rng(0).permutation(graph.train)[: 6 * 512]
+            for seeds, everyone, edges in batches(chosen, 512, True):
+                optimizer.zero_grad()
+                first = torch.nn.functional.dropout(layers[0](x[everyone], edges).relu(), 0.5)
+                logits = layers[1](first, edges)[: len(seeds)]
+                torch.nn.functional.cross_entropy(logits, labels[seeds]).backward()
+                optimizer.step()
+                used += int(edges.shape[1])
+            return used
+
+        work = {"gssc": pairs, **{name: partial(messages, batches) for name, batches in made.items()}}
+        for _ in range(rounds + 1):
+            for name, take in work.items():
+                before = clocks()
+                rates.setdefault(name, []).append(take() / float((clocks() - before)[1]))
+    best = {name: max(found[1:]) for name, found in rates.items()}  # the first round warms up
+    lines = [f"{Path(folder).name}, width {hidden}, load average {os.getloadavg()[0]:.1f}"]
+    for name, rate in best.items():
+        median = float(np.median(rates[name][1:]))
+        lines.append(f"  {rate:9,.0f} (median {median:,.0f})  {name}: gssc {best['gssc'] / rate:.2f} times")
+    return "\n".join(lines) + "\n"
+
+
 # The runs ------------------------------------------------------------------------------------------------------------
 
 
@@ -561,6 +620,10 @@ def main() -> None:
     projects = commands.add_parser("project", help="hours and memory of larger graphs, from what was measured")
     projects.add_argument("--out", type=Path, required=True)
     projects.add_argument("--passes", type=Path, required=True, help="output of the subcommand passes")
+    beside = commands.add_parser("turns", help="items per CPU second of gssc and GraphSAGE, measured in turns")
+    beside.add_argument("graph")
+    beside.add_argument("--hidden", type=int, default=256)
+    beside.add_argument("--rounds", type=int, default=6)
     one = commands.add_parser("worker")
     one.add_argument("method", choices=tuple(METHODS))
     one.add_argument("graph")
@@ -573,6 +636,8 @@ def main() -> None:
         for line in passes(args.folder, args.sizes):
             sys.stdout.write(json.dumps(line) + "\n")
             sys.stdout.flush()
+    elif args.command == "turns":
+        sys.stdout.write(turns(args.graph, args.hidden, args.rounds))
     elif args.command == "report":
         sys.stdout.write(report(args.out))
     else:

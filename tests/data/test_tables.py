@@ -176,7 +176,8 @@ def test_a_first_node_is_not_lost_as_if_it_were_a_header(build: Any) -> None:
 
 def test_cells_far_too_long_are_refused_or_read(build: Any) -> None:
     long = "7" * 5000
-    assert build(f"id,x\n{long},1\nb,2\n", f"u,v\n{long},b\n").num_edges == 1
+    with pytest.raises(GsscError, match="the id in column 'id' has 5,000 characters: use at most 1,000"):
+        build(f"id,x\n{long},1\nb,2\n", f"u,v\n{long},b\n")
     assert build(f"id,x,label\na,1,{long}\nb,2,1\n", "u,v\na,b\n").num_classes == 2
 
 

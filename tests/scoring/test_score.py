@@ -146,6 +146,57 @@ def test_ids_of_whole_numbers_stay_so_even_where_some_are_missing(model_folder, 
     assert (column.type, column.to_pylist()) == (pa.int64(), [7, None, 2**40])
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        (pa.array([1, 2], pa.int32()), pa.array([2**40, 3], pa.int64()), pa.int64()),
+        (pa.array([1, 2], pa.int64()), pa.array(["k1", "k2"]), pa.string()),
+        (pa.array([2**64 - 1, 2], pa.uint64()), pa.array([-1, 3], pa.int64()), pa.string()),
+        (pa.array([2**64 - 1, 2], pa.uint64()), pa.array([1, 3], pa.uint64()), pa.uint64()),
+    ],
+)
+def test_ids_of_other_types_in_other_files_are_one_column(model_folder, tmp_path, first, second, kind):
+    write_parquet(tmp_path / "in" / "a.parquet", rows_of(2), first)
+    write_parquet(tmp_path / "in" / "b.parquet", rows_of(2), second)
+    score(model_folder, tmp_path / "in", tmp_path / "out", Here())
+    column = pq.read_table(tmp_path / "out").column("id")
+    assert column.type == kind
+    ids = first.to_pylist() + second.to_pylist()
+    assert column.to_pylist() == ([str(each) for each in ids] if kind == pa.string() else ids)
+
+
+def test_parts_get_the_type_of_a_file_that_was_fixed_later(model_folder, tmp_path):
+    write_parquet(tmp_path / "in" / "a.parquet", rows_of(2), [1, 2])
+    (tmp_path / "in" / "b.parquet").write_bytes(b"damaged")
+    with pytest.raises(GsscError, match="1 of 2 files failed"):
+        score(model_folder, tmp_path / "in", tmp_path / "out", Here())
+    write_parquet(tmp_path / "in" / "b.parquet", rows_of(2), ["k1", "k2"])
+    score(model_folder, tmp_path / "in", tmp_path / "out", Here())
+    assert pq.read_table(tmp_path / "out").column("id").to_pylist() == ["1", "2", "k1", "k2"]
+
+
+def test_files_whose_keys_or_columns_cannot_be_told_apart_are_refused(model, model_folder, tmp_path):
+    write_parquet(tmp_path / "in" / "a.parquet", rows_of(2), [1, 2])
+    path = write_parquet(tmp_path / "in" / "b.parquet", rows_of(2))
+    with pytest.raises(GsscError, match="a.parquet has a column of ids and b.parquet has none"):
+        score(model_folder, tmp_path / "in", tmp_path / "out", Here())
+    pq.write_table(pa.table({"id": [3, 4], **dict(zip("cba", rows_of(2).T, strict=True))}), path)
+    with pytest.raises(GsscError, match="in another order, and the model has no names"):
+        score(model_folder, tmp_path / "in", tmp_path / "out", Here())
+    assert not (tmp_path / "out").exists()
+    DeployedModel(model.layers, model.class_names, feature_names=list("abc")).save(tmp_path / "named")
+    assert score(tmp_path / "named", tmp_path / "in", tmp_path / "out", Here()).rows == 4
+
+
+def test_scores_do_not_become_input_by_a_link_or_a_path_with_dots(model_folder, tmp_path):
+    write_parquet(tmp_path / "in" / "a.parquet", rows_of(2))
+    (tmp_path / "in" / "sub").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "in" / "sub")
+    for out in (tmp_path / "link", tmp_path / "other" / ".." / "in" / "sub", tmp_path / "link" / "new"):
+        with pytest.raises(GsscError, match="scores would become input"):
+            score(model_folder, tmp_path / "in", out, Here())
+
+
 def job_of(model_folder, tmp_path, count=13_000) -> FileJob:
     source = write_parquet(tmp_path / "in.parquet", rows_of(count), np.arange(count))
     (tmp_path / "out").mkdir()
@@ -381,7 +432,7 @@ def test_rows_are_counted_while_a_part_is_being_written(model_folder, tmp_path, 
 
     monkeypatch.setattr(_Part, "_count", noted)
     source = tmp_path / "in"
-    write_parquet(source / "a.parquet", rows_of(300))
+    write_parquet(source / "a.parquet", rows_of(300), range(300))
     write_csv(source / "b.csv", rows_of(200), range(200))
     assert expected_rows(str(source), str(tmp_path / "out")) == 500
     score(model_folder, source, tmp_path / "out", Here(), rows_per_part=250)

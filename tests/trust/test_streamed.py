@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gssc.data import csbm
 from gssc.graph import Graph
@@ -55,6 +56,15 @@ def test_an_edge_is_judged_without_itself() -> None:
     lengths = np.linalg.norm(joined.own[0].astype(float)) * np.linalg.norm(joined.own[1].astype(float))
     assert np.allclose(joined.of_nodes(np.arange(3)).around_cosine(pair, are_edges=True), products / lengths, atol=5e-3)
     assert alone.of_nodes(np.arange(3)).around_cosine(pair, are_edges=False).shape == (1,)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-16, 1.0, 1e16, 1e30, 1e37])
+def test_cosines_of_rows_of_any_size(size: float) -> None:
+    rows = np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 0.0]], dtype=np.float32) * np.float32(size)
+    sketches = Sketches.of(np.eye(3, 2, dtype=np.float32), np.array([[0], [1]]), width=2)
+    trust = StreamedTrust(sketches, np.zeros(2), np.ones(2), np.zeros(3), 0.0)
+    found = trust.measure(sketches.of_nodes(np.arange(3)), rows, np.array([[0, 0], [1, 2]]), are_edges=True)
+    np.testing.assert_allclose(found[:, 0], [0.96, 0.0], rtol=1e-6)
 
 
 def test_wrong_edges_are_trusted_less() -> None:

@@ -34,7 +34,7 @@ def edges_of_table(
     ends, pair = edge_columns(table, source, target)
     edges = np.empty((2, len(table)), dtype=np.int64)
     for side, column in enumerate(ends):
-        for row, text in enumerate(table.texts(column)):
+        for row, text in enumerate(table.id_texts(column)):
             node = row_of.get(whole_number_shortened(text))
             if not text:
                 raise GsscError(

@@ -38,6 +38,8 @@ _WHOLE = re.compile(r"-?\d+(\.0+)?")  # pandas writes whole numbers as 3.0 if th
 
 SPREADSHEET_ENDINGS = (".xlsx", ".xls", ".xlsm", ".ods")
 SHOWN_PROBLEMS = 5  # columns named in one error
+LARGEST_EXACT = 2.0**53  # from here on, whole numbers in double precision stand for their neighbours too
+LONGEST_ID = 1000  # characters; graphs store all ids as wide as the longest
 OnShare = Callable[[float], None]  # called with the share of some work that is done
 
 # Names of the row numbers that pandas writes by default: empty in CSV, the index level in Parquet.
@@ -51,6 +53,7 @@ class Table:
     path: Path
     columns: dict[str, Sequence[Any]]
     lines: Sequence[int] | None  # line on which each row starts; None for formats without lines
+    start: int = 0  # number of rows of the file before this block
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -74,7 +77,7 @@ class Table:
 
     def where(self, row: int) -> str:
         """Return the location of a row: file and line, or file and row counted from 1."""
-        return f"{self.path}:{self.lines[row]}" if self.lines is not None else f"{self.path} row {row + 1}"
+        return f"{self.path}:{self.lines[row]}" if self.lines is not None else f"{self.path} row {self.start + row + 1}"
 
     def texts(self, name: str) -> list[str]:
         """Return a column as stripped text; 3 and 3.0 read the same; missing cells are empty."""
@@ -82,6 +85,27 @@ class Table:
         texts = [v.strip() if isinstance(v, str) else self._text(name, row, v) for row, v in cells]
         if all(_WHOLE.fullmatch(text) for text in texts if text):
             return [whole_number_shortened(text) for text in texts]
+        return texts
+
+    def id_texts(self, name: str) -> list[str]:
+        """Return a column of node ids as text. Raises GsscError if one is missing, too long, or rounded."""
+        texts = self.texts(name)
+        for row, text in enumerate(texts):
+            if not text:
+                raise GsscError(f"{self.where(row)}: the node has no id in column {name!r}: give it one")
+            if len(text) > LONGEST_ID:
+                about = f"{self.where(row)}: the id in column {name!r} has {len(text):,} characters"
+                raise GsscError(f"{about}: use at most {LONGEST_ID:,}")
+        cells: Any = self.columns[name]
+        if not (isinstance(cells, np.ndarray) and cells.dtype.kind == "f"):
+            cells = np.array([cell if isinstance(cell, float) else 0.0 for cell in cells])
+        rounded = np.flatnonzero(np.abs(cells) >= LARGEST_EXACT)
+        if len(rounded):
+            row = int(rounded[0])
+            raise GsscError(
+                f"{self.where(row)}: the id in column {name!r} is {cells[row]}, a real number too large to be exact: "
+                "write ids as whole numbers or text"
+            )
         return texts
 
     def _text(self, name: str, row: int, value: Any) -> str:
@@ -111,14 +135,20 @@ class Table:
         return result
 
     def _column_of_numbers(self, name: str, blank: float | None) -> np.ndarray:
+        cells = np.asarray(self.columns[name])
+        if cells.dtype.kind in "mM":  # NumPy would convert them to a number of units
+            raise GsscError(
+                f"{self.where(0)}, column {name!r} holds dates or times: encode them as numbers, or leave the column "
+                "out (ignore_columns, --ignore)"
+            )
         try:
-            numbers = np.asarray(self.columns[name]).astype(np.float64)
+            numbers = cells.astype(np.float64)
             if numbers.ndim == 1 and np.isfinite(numbers).all():
                 return numbers
         except (TypeError, ValueError):
             pass
-        cells = enumerate(self.columns[name])
-        return np.array([self._number(name, row, value, blank) for row, value in cells], dtype=np.float64)
+        every = (self._number(name, row, value, blank) for row, value in enumerate(self.columns[name]))
+        return np.fromiter(every, dtype=np.float64)
 
     def _number(self, name: str, row: int, value: Any, blank: float | None) -> float:
         place = f"{self.where(row)}, column {name!r}"
@@ -162,8 +192,13 @@ def whole_number_shortened(text: str) -> str:
 
 
 def is_integer_id(text: str) -> bool:
-    """Return whether an id is stored as an integer: a whole number of at most 18 digits, without leading zeros."""
-    return len(text) < 19 and text.removeprefix("-").isdecimal() and text == str(int(text))
+    """Return whether an id is stored as an integer: a whole number that fits into int64, without leading zeros.
+
+    >>> [is_integer_id(text) for text in ("-7", "9223372036854775807", "9223372036854775808", "007", "7.5")]
+    [True, True, False, False, False]
+    """
+    whole = len(text) <= 20 and text.removeprefix("-").isdecimal()
+    return whole and text == str(int(text)) and abs(int(text)) < 2**63
 
 
 def refuse_no_rows(table: Table) -> None:
@@ -250,13 +285,12 @@ def _names_an_edge(cells: list[str]) -> bool:
 
 def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
     with _opened_parquet(path) as file:
-        empty = True
+        start = 0
         for batch in file.iter_batches(batch_size=rows):
-            empty = False
-            yield _of_parquet(
-                path, batch.schema.names, [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-            )
-        if empty:
+            columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            yield _of_parquet(path, batch.schema.names, columns, start)
+            start += batch.num_rows
+        if not start:
             names = file.schema_arrow.names
             yield _of_parquet(path, names, [()] * len(names))
 
@@ -274,9 +308,9 @@ def _opened_parquet(path: Path) -> Iterator[Any]:
         raise GsscError(f"{path} cannot be read as Parquet ({reason}): write or fetch it again") from None
 
 
-def _of_parquet(path: Path, names: list[str], columns: Sequence[Sequence[Any]]) -> Table:
+def _of_parquet(path: Path, names: list[str], columns: Sequence[Sequence[Any]], start: int = 0) -> Table:
     if (twice := first_repeated(names)) is not None:
         raise GsscError(f"{path} has two columns called {twice!r}: rename one")
     if not names:
         raise GsscError(f"{path} has no columns: give at least one")
-    return Table(path, dict(zip(names, columns, strict=True)), None)
+    return Table(path, dict(zip(names, columns, strict=True)), None, start)

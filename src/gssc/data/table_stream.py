@@ -114,13 +114,12 @@ class TableStream:
 
 
 def ids_of(table: Table, column: str) -> np.ndarray:
-    """Return the ids of the rows of a table: whole numbers as int64, anything else as text."""
+    """Return the ids of the rows of a table: whole numbers that fit as int64, anything else as text."""
     values: Any = table.columns[column]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-        return values.astype(np.int64)
-    texts = [whole_number_shortened(text) for text in table.texts(column)]
-    if "" in texts:
-        raise GsscError(f"{table.where(texts.index(''))}: the node has no id in column {column!r}: give it one")
+        fits = values.dtype != np.uint64 or not len(values) or values.max() <= np.iinfo(np.int64).max
+        return values.astype(np.int64 if fits else str)
+    texts = [whole_number_shortened(text) for text in table.id_texts(column)]
     return np.array(texts, dtype=np.int64 if all(map(is_integer_id, texts)) else str)
 
 

@@ -281,11 +281,9 @@ def _refuse_real_numbers(table: Table, column: str, texts: list[str]) -> None:
 
 def _node_ids(table: Table, column: str) -> tuple[np.ndarray, dict[str, int]]:
     """Return the ids as written, and the row of each by its shortened form, which edges are looked up by."""
-    texts = table.texts(column)
+    texts = table.id_texts(column)
     row_of: dict[str, int] = {}
     for row, text in enumerate(map(whole_number_shortened, texts)):
-        if not text:
-            raise GsscError(f"{table.where(row)}: the node has no id in column {column!r}: give it one")
         if text in row_of:
             raise GsscError(
                 f"{table.where(row)}: node id {text!r} was used before at {table.where(row_of[text])}: "

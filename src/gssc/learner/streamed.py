@@ -38,7 +38,7 @@ from gssc.train.edge_stream import prefetched
 from gssc.train.optimize import falling
 from gssc.train.selection import BestEpoch
 from gssc.train.stream import NO_EDGES, StreamedStep, StreamedTraining
-from gssc.trust.sketch import unit_rows
+from gssc.trust.sketch import unit_rows, with_unit_factors
 from gssc.trust.streamed import NUMBERS_AT_A_TIME, NodeSketches
 
 MOST_LABELS = 10_000  # for fitting a teacher, and as many validation labels for ranking it
@@ -49,7 +49,10 @@ ROWS = 1024  # per batch of rows
 DROPOUT = 0.1  # low, because a student has to follow its teacher closely
 UNSEEN_CLASS = -30.0  # logit of a class without a training label
 
-# Maps the sketches and feature rows [n, d] of nodes to the inputs of a teacher, a list of blocks of columns [n, k].
+MANY_CLASSES = 16  # from here on torch's softmax of rows is faster than that of columns
+
+# Maps the sketches and feature rows [n, d] of nodes to the inputs of a teacher, a list of blocks of columns [n, k], of
+# which the teacher reads each row scaled to length one.
 Inputs = Callable[[NodeSketches, np.ndarray], list[np.ndarray]]
 
 
@@ -74,7 +77,10 @@ class LinearTeacher:
     def logits(self, parts: list[np.ndarray]) -> np.ndarray:
         """Return the logits for inputs given as blocks of columns, [n, C]."""
         stops = np.cumsum([part.shape[1] for part in parts])[:-1]
-        products = [part @ weight for part, weight in zip(parts, np.split(self.weight, stops), strict=True)]
+        products = []
+        for part, weight in zip(parts, np.split(self.weight, stops), strict=True):
+            rows, factors = with_unit_factors(part)
+            products.append((rows @ weight) * factors[:, None])
         return (sum(products) + self.bias) / self.temperature
 
     def __call__(self, sketches: NodeSketches, rows: np.ndarray) -> np.ndarray:
@@ -83,7 +89,9 @@ class LinearTeacher:
         parts = [slice(start, start + step) for start in range(0, max(len(rows), 1), step)]
         found = [self.logits(self.inputs(sketches.some(part), rows[part])) for part in parts]
         logits = torch.from_numpy(np.concatenate(found))
-        return logits.T.contiguous().softmax(0).T.contiguous().float().numpy()  # by columns: fast for few classes
+        many = logits.shape[1] >= MANY_CLASSES
+        opinion = logits.softmax(1) if many else logits.T.contiguous().softmax(0).T.contiguous()
+        return opinion.float().numpy()
 
 
 class StreamedLearner(StreamedTraining):
@@ -180,7 +188,7 @@ class StreamedLearner(StreamedTraining):
         rows, sketches = self.dense_rows(nodes), self.sketches.of_nodes(nodes)
         for name, inputs in KINDS_OF_INPUTS.items():
             parts = inputs(sketches, rows)
-            of_nodes = np.hstack(parts)
+            of_nodes = np.hstack([unit_rows(part) for part in parts])
             for penalty in PENALTIES:
                 views = [
                     fitted(of_nodes[view], jury.labels[view], graph.num_classes, penalty, jury.label_weight(view))
@@ -198,9 +206,9 @@ class StreamedLearner(StreamedTraining):
 
 
 KINDS_OF_INPUTS: dict[str, Inputs] = {  # inputs of teachers by name
-    "rows": lambda sketches, rows: [unit_rows(rows)],
+    "rows": lambda sketches, rows: [rows],
     "sketches": lambda sketches, rows: sketches.parts(),
-    "rows beside sketches": lambda sketches, rows: [unit_rows(rows), *sketches.parts()],
+    "rows beside sketches": lambda sketches, rows: [rows, *sketches.parts()],
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from gssc.deploy import DeployedModel
-from gssc.deploy.columns import find_id_column
+from gssc.deploy.columns import feature_columns, find_id_column
 from gssc.deploy.table_rows import TableRows, parquet_blocks, text_blocks
 from gssc.deploy.tables import column_names, predicted_names
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.files import atomic_write
-from gssc.text_tables import PARQUET_ENDINGS, ending, records_of
+from gssc.text_tables import PARQUET_ENDINGS, ending, is_header, records_of
 
 ROWS_PER_PART = 1 << 20
 BUFFERED_VALUES = 1 << 18  # probabilities in memory before they are written
@@ -47,6 +47,7 @@ class FileJob:
         many: whether it is one of several; rows without ids then have the name of their file next to the row number.
         rows_per_part: rows of every part but the last.
         decimal: decimal mark in text tables, a point or a comma.
+        key: type of the ids in its parts, see :func:`head_of`; None for the type in the file itself.
     """
 
     run: str
@@ -57,6 +58,7 @@ class FileJob:
     many: bool = False
     rows_per_part: int = ROWS_PER_PART
     decimal: str = "."
+    key: str | None = None
 
     def part(self, number: int) -> Path:
         """Return the path of a part; in the order of their names, parts have the order of the rows."""
@@ -116,7 +118,7 @@ def parts_of(job: FileJob, read: bool = False) -> list[dict[str, Any]]:
     state = job.state
     while (note := _note(job.part(len(notes)), read)) is not None:
         begins = sum(part["rows"] for part in notes)
-        if note["state"] != state or note["name"] != job.name or note["start"] != begins:
+        if note["state"] != state or note["name"] != job.name or note["start"] != begins or note["key"] != job.key:
             break
         notes.append(note)
         if note["last"]:
@@ -135,7 +137,7 @@ def _note(path: Path, read: bool) -> dict[str, Any] | None:
             whole = note["rows"] == file.metadata.num_rows
             if read:
                 whole = whole and note["rows"] == sum(batch.num_rows for batch in file.iter_batches())
-            return note if whole and note.keys() >= {"name", "state", "start", "last"} else None
+            return note if whole and note.keys() >= {"name", "state", "start", "last", "key"} else None
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
         return None
 
@@ -217,7 +219,7 @@ class _Part:
         if error[0] is None:
             self._flush()
             note = {"name": self.job.name, "state": self.state, "start": self.start, "rows": self.rows}
-            text = json.dumps({**note, "last": self.last})
+            text = json.dumps({**note, "last": self.last, "key": self.job.key})
             self._writer.add_key_value_metadata({NOTE.decode(): text})
 
 
@@ -243,21 +245,46 @@ def _rows(block: TableRows, first: int, end: int) -> TableRows:
     return TableRows(block.features[first:end], ids, block.feature_names)
 
 
-def _key_types(job: FileJob) -> dict[str, Any]:
-    """Return the types of the columns that identify rows: ids (whole numbers keep their type) or row numbers."""
+@dataclass(frozen=True)
+class Head:
+    """What a table is read by.
+
+    Attributes:
+        features: names of its feature columns; None if it has no names.
+        key: type of its ids in the words of pyarrow, ``string`` unless they are whole numbers; empty without ids.
+    """
+
+    features: list[str] | None
+    key: str
+
+
+def head_of(path: Path, wanted: Sequence[str] | None, decimal: str = ".") -> Head:
+    """Return the head of a table for a model with these feature names, if it has names."""
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
-    path, model = Path(job.path), _model(job.run)
-    wanted = model.feature_names
     if ending(path) in PARQUET_ENDINGS:
         schema = pq.read_schema(path)
-        at = find_id_column(schema.names, wanted)
-        kind = None if at is None else schema.field(at).type
+        names, named = list(schema.names), True
     else:
-        records = records_of(path, job.decimal)
-        first_row = next(text_blocks(path, records, wanted, model.widths[0], ready=lambda: False))
-        kind = None if first_row.ids is None else pa.string()
-    if kind is not None:
-        return {"id": kind if pa.types.is_integer(kind) else pa.string()}
+        names = [cell.strip() for cell in next(iter(records_of(path, decimal)), (1, []))[1]]
+        named = is_header(names)
+    if not named:  # its columns are taken by position, all of them
+        return Head(None, "")
+    at = find_id_column(names, wanted)
+    features = [names[index] for index in feature_columns(names, None)]
+    if at is None:
+        return Head(features, "")
+    kind = schema.field(at).type if ending(path) in PARQUET_ENDINGS else pa.string()
+    return Head(features, str(kind) if pa.types.is_integer(kind) else "string")
+
+
+def _key_types(job: FileJob) -> dict[str, Any]:
+    """Return the types of the columns that identify rows: ids (whole numbers keep their type) or row numbers."""
+    pa = require("pyarrow", extra="tables")
+    key = job.key
+    if key is None:
+        key = head_of(Path(job.path), _model(job.run).feature_names, job.decimal).key
+    if key:
+        return {"id": pa.type_for_alias(key)}
     return {**({"file": pa.string()} if job.many else {}), "row": pa.int64()}
 
 
@@ -265,8 +292,8 @@ def _key_array(pa: Any, ids: np.ndarray | None, kind: Any) -> Any:
     assert ids is not None
     values = ids.tolist()
     if pa.types.is_integer(kind):  # ids of a block with a missing one are text
-        values = [None if value == "" else int(value) for value in values]
-    return pa.array(values, kind)
+        return pa.array([None if value == "" else int(value) for value in values], kind)
+    return pa.array([str(value) for value in values], kind)
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.executor import Executor, LocalProcesses
 from gssc.extras import require
 from gssc.files import keep_others_out, read_json, write_json
-from gssc.scoring.parts import ROWS_PER_PART, ROWS_PREFIX, FileJob, all_parts_of, score_file
+from gssc.scoring.parts import ROWS_PER_PART, ROWS_PREFIX, FileJob, all_parts_of, head_of, score_file
 from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending
 
 MANIFEST = "_manifest.json"  # readers of Parquet folders ignore names that begin with _
@@ -62,6 +63,7 @@ def score(
     require("pyarrow.parquet", extra="tables")
     source, out = Path(source), Path(out)
     files = input_files(source, out)
+    key = common_key(run, files, decimal)
     about = {"format": FORMAT, "model": _digest(run), "files": [name for name, _ in files]}
     _check_folder(out, about, overwrite)
     try:
@@ -74,8 +76,11 @@ def score(
             _clear(out)
         write_json(out / MANIFEST, {**about, "complete": False})
         model, folder = (os.fspath(Path(each).absolute()) for each in (run, out))
+        many = source.is_dir()
         jobs = [
-            FileJob(model, os.fspath(path.absolute()), name, number, folder, source.is_dir(), rows_per_part, decimal)
+            FileJob(
+                model, os.fspath(path.absolute()), name, number, folder, source.is_dir(), rows_per_part, decimal, key
+            )
             for number, (name, path) in enumerate(files)
         ]
         _run(executor or LocalProcesses(score_file), jobs, on_file)
@@ -117,7 +122,7 @@ def input_files(source: Path, out: Path) -> list[tuple[str, Path]]:
     if not source.is_dir():
         kind = "it is a pipe or a device" if source.exists() else "there is no such file or folder"
         raise GsscError(f"cannot read {source}: {kind}")
-    if out.absolute().is_relative_to(source.absolute()):
+    if out.resolve().is_relative_to(source.resolve()):
         raise GsscError(f"{out} lies in {source}: scores would become input; choose a folder elsewhere")
     found = []
     for path in source.rglob("*"):
@@ -128,6 +133,36 @@ def input_files(source: Path, out: Path) -> list[tuple[str, Path]]:
     if not found:
         raise GsscError(f"{source} holds no table: none of its files ends in {', '.join(known)} (text also .gz)")
     return sorted(found)
+
+
+def common_key(run: str | Path, files: list[tuple[str, Path]], decimal: str) -> str | None:
+    """Return the type of the ids in all parts, so that these are one table: as in the files, or text if they differ.
+
+    Raises GsscError if only some of the files have ids, and if the model has no feature names and the names of the
+    features differ between files: nothing would show which column is which. Files that cannot be read are left out,
+    because their own job reports them.
+    """
+    pa = require("pyarrow", extra="tables")
+    wanted, heads = DeployedModel.load(run).feature_names, {}
+    for name, path in files:
+        with suppress(GsscError, OSError, UnicodeDecodeError, pa.ArrowException):
+            heads[name] = head_of(path, wanted, decimal)
+    with_ids, without = ([name for name in heads if bool(heads[name].key) == ids] for ids in (True, False))
+    if with_ids and without:
+        raise GsscError(
+            f"{with_ids[0]} has a column of ids and {without[0]} has none; score them into separate folders"
+        )
+    named = [name for name in heads if heads[name].features is not None]
+    other = [name for name in named if heads[name].features != heads[named[0]].features]
+    if wanted is None and other:
+        raise GsscError(
+            f"{named[0]} and {other[0]} have feature columns of other names or in another order, and the model has no "
+            "names to find them by; give them the same columns, or score them into separate folders"
+        )
+    kinds = {head.key for head in heads.values()}
+    if len(kinds) > 1:
+        return "string" if kinds & {"string", "uint64"} else "int64"
+    return kinds.pop() if kinds else None
 
 
 def _digest(run: str | Path) -> str:

@@ -17,6 +17,7 @@ SMALLEST_SURE, LARGEST_SURE = (
     1e-20,
     1e35,
 )  # range in which sums of squares are accurate in single precision
+SHORTEST_FACTOR = 1e-15  # for rows up to 1e15 long, products of two are far from the limits of single precision
 
 
 def feature_sketch(features: Features, width: int = WIDTH, seed: int = 0) -> np.ndarray:
@@ -71,6 +72,17 @@ def unit_factors(rows: np.ndarray) -> np.ndarray:
     if unsure.any():  # rows of zeros, or sums that may be inaccurate in single precision
         squares[unsure] = np.einsum("ij,ij->i", rows[unsure], rows[unsure], dtype=np.float64)
     return row_factors(np.sqrt(squares))
+
+
+def with_unit_factors(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows, and the factor that scales each to length one: products of rows are faster to scale than the rows.
+
+    Very long or short rows come back scaled, with factors of one, because their products would not be accurate.
+    """
+    factors = unit_factors(rows)
+    if len(factors) and (factors.min() < SHORTEST_FACTOR or factors.max() > 1 / SHORTEST_FACTOR):
+        return rows * factors[:, None], np.ones_like(factors)
+    return rows, factors
 
 
 def folding(columns: int, width: int, seed: int) -> sp.csr_matrix:

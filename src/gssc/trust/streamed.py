@@ -18,7 +18,7 @@ from gssc.data.array_file import ArrayFile
 from gssc.data.disk_checks import check_finite, check_nodes
 from gssc.trust.edges import FEWEST_FITTED, LEAST, noise_share
 from gssc.trust.logistic import fit_logistic, log_odds
-from gssc.trust.sketch import WIDTH, folding, unit_factors, unit_rows
+from gssc.trust.sketch import WIDTH, folding, unit_factors, unit_rows, with_unit_factors
 
 SKETCH_WIDTH = 32
 ROWS_SAMPLED, NUMBERS_SAMPLED = 10_000, 1 << 20  # maximum, for computing the principal directions
@@ -91,8 +91,8 @@ class NodeSketches:
         return NodeSketches(self.own[part], self.around[part], self.beyond[part], self.degree[part])
 
     def parts(self) -> list[np.ndarray]:
-        """Return the three sketches of each node, scaled to length one."""
-        return [unit_rows(part) for part in (self.own, self.around, self.beyond)]
+        """Return the three sketches of each node."""
+        return [self.own, self.around, self.beyond]
 
     def around_cosine(self, ends: np.ndarray, are_edges: bool) -> np.ndarray:
         """Return the cosine of the neighbourhoods of the two nodes of each pair, each without the other node, [P].
@@ -247,11 +247,11 @@ class StreamedTrust:
             ends: positions of both ends among these nodes, [2, P].
             are_edges: whether each end counts among the neighbours of the other.
         """
-        cosines, factors = np.empty(ends.shape[1], dtype=np.float32), unit_factors(rows)[:, None]
-        step = max(16, NUMBERS_AT_A_TIME // rows.shape[1])
-        for start in range(0, len(cosines), step):  # scaled a few at a time: a scaled copy of all rows takes memory
-            first, second = (rows.take(end, 0) * factors.take(end, 0) for end in ends[:, start : start + step])
-            cosines[start : start + step] = np.einsum("ij,ij->i", first, second)
+        rows, factors = with_unit_factors(rows)
+        cosines, step = factors.take(ends).prod(0), max(16, NUMBERS_AT_A_TIME // rows.shape[1])
+        for start in range(0, len(cosines), step):  # a few at a time: the rows of all ends take memory
+            first, second = (rows.take(end, 0) for end in ends[:, start : start + step])
+            cosines[start : start + step] *= np.einsum("ij,ij->i", first, second)
         return np.stack([cosines, sketches.around_cosine(ends, are_edges)], axis=1).astype(np.float64)
 
     def keep(self, sketches: NodeSketches, rows: np.ndarray, ends: np.ndarray) -> np.ndarray:
