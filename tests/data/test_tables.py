@@ -360,7 +360,7 @@ def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> No
         (
             NODES,
             EDGES.replace("b,c,2", "b,,2"),
-            r"edges\.csv:3: the edge has no id in column 'target': fill it in or drop",
+            r"edges\.csv:3: there is no id in column 'target': fill it in or drop",
         ),
         (NODES, EDGES.replace("b,c,2", "b,zoe,2"), r"edges\.csv:3: the edge names node 'zoe'"),
         (NODES.replace("\nd,", "\na,"), EDGES, r"nodes\.csv:5: node id 'a' was used before at .*nodes\.csv:2"),

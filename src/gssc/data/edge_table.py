@@ -36,10 +36,6 @@ def edges_of_table(
     for side, column in enumerate(ends):
         for row, text in enumerate(table.id_texts(column)):
             node = row_of.get(whole_number_shortened(text))
-            if not text:
-                raise GsscError(
-                    f"{table.where(row)}: the edge has no id in column {column!r}: fill it in or drop the edge"
-                )
             if node is None:
                 raise GsscError(
                     f"{table.where(row)}: the edge names node {text!r}, which {node_table.path} does not have: "

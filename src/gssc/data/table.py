@@ -92,7 +92,7 @@ class Table:
         texts = self.texts(name)
         for row, text in enumerate(texts):
             if not text:
-                raise GsscError(f"{self.where(row)}: the node has no id in column {name!r}: give it one")
+                raise GsscError(f"{self.where(row)}: there is no id in column {name!r}: fill it in or drop the row")
             if len(text) > LONGEST_ID:
                 about = f"{self.where(row)}: the id in column {name!r} has {len(text):,} characters"
                 raise GsscError(f"{about}: use at most {LONGEST_ID:,}")

@@ -76,7 +76,6 @@ def score(
             _clear(out)
         write_json(out / MANIFEST, {**about, "complete": False})
         model, folder = (os.fspath(Path(each).absolute()) for each in (run, out))
-        many = source.is_dir()
         jobs = [
             FileJob(
                 model, os.fspath(path.absolute()), name, number, folder, source.is_dir(), rows_per_part, decimal, key
