@@ -364,7 +364,7 @@ def test_compressed_and_parquet_agree_with_csv(build: Any, tmp_path: Path) -> No
         ),
         (NODES, EDGES.replace("b,c,2", "b,zoe,2"), r"edges\.csv:3: the edge names node 'zoe'"),
         (NODES.replace("\nd,", "\na,"), EDGES, r"nodes\.csv:5: node id 'a' was used before at .*nodes\.csv:2"),
-        (NODES.replace("\nd,", "\n ,"), EDGES, r"nodes\.csv:5: the node has no id"),
+        (NODES.replace("\nd,", "\n ,"), EDGES, r"nodes\.csv:5: there is no id"),
         (NODES + "e,1", EDGES, r"nodes\.csv:6: 2 columns where the first line has 5"),
         ("", EDGES, r"nodes\.csv is empty"),
         ("id,x\n", EDGES, r"nodes\.csv has no rows"),
