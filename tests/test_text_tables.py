@@ -111,7 +111,7 @@ def test_what_is_no_text_is_found_by_line(tmp_path: Path, name: str) -> None:
     [
         (b"PK\x03\x04\x14\x00\x08\x8a", "an Excel workbook or a ZIP archive: save the sheet as CSV"),
         ("a,b\n1,2\n".encode("utf-16"), "text in UTF-16: save it as UTF-8"),
-        (gzip.compress(b"a,b\n1,2\n"), "compressed: its name must end in .gz"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), "compressed: its name must end in .gz"),
         (b"PAR1\x15\x04\x8a", "Parquet: its name must end in .parquet"),
         (b"a,b,,\n1,2,,\n", "t.csv:1: columns 3 and 4 have no name; name or delete them"),
         (b",a,,,,\n1,2,,,,\n", "t.csv:1: columns 1, 3, 4 and 2 more have no name; name or delete them"),
