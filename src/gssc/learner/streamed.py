@@ -37,7 +37,8 @@ from gssc.learner.settings import Config
 from gssc.train.edge_stream import prefetched
 from gssc.train.optimize import falling
 from gssc.train.selection import BestEpoch
-from gssc.train.stream import NO_EDGES, StreamedStep, StreamedTraining
+from gssc.train.stream import StreamedTraining
+from gssc.train.streamed_scores import NO_EDGES, StreamedStep
 from gssc.trust.sketch import unit_rows, with_unit_factors
 from gssc.trust.streamed import NUMBERS_AT_A_TIME, NodeSketches
 

@@ -40,9 +40,10 @@ from gssc.train.batches import EdgeBatch
 from gssc.train.checkpoint import State
 from gssc.train.edge_stream import AHEAD, EdgeStream, PairBatch, Position, prefetched
 from gssc.train.process import computing
-from gssc.train.selection import BestEpoch, Epoch
+from gssc.train.selection import BestEpoch
+from gssc.train.streamed_scores import NO_EDGES, RowScores, StreamedJudge, StreamedStep
 from gssc.train.theta import CENTER_NODES, PairTraining
-from gssc.train.training import Judge, Outcome, Step, Training
+from gssc.train.training import Outcome, Step, Training
 from gssc.trust.streamed import NodeSketches, Sketches, StreamedTrust
 
 SPARSIFIERS = ("none", "evidence")  # sparsifiers that can be computed for a batch of edges
@@ -56,7 +57,6 @@ NUMBERS_AT_A_TIME = 1 << 20  # feature values in a block of rows that are predic
 NUMBERS_AHEAD = 1 << 22  # feature values in batches prepared ahead, unless one batch has more
 
 RUN = 16  # edges that stay together where rows pass the network once per batch (model.mix_at output)
-NO_EDGES = np.empty(0, dtype=np.int64)  # edges of a step: the kept ones are not stored
 SKETCHING = {"rows": "sketches of features", "edges": "sketches of neighbourhoods"}  # stages of the preparation
 
 Teacher = Callable[[NodeSketches, np.ndarray], np.ndarray]  # sketches and rows [n, d] of nodes to probabilities [n, C]
@@ -71,43 +71,6 @@ class StreamedBatch(EdgeBatch):
     """
 
     ends: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
-
-
-@dataclass
-class StreamedStep(Step):
-    """The output of an epoch, with the number of its pairs and their homophily, counted batch by batch."""
-
-    pairs: int = 0
-    homophily: float = math.nan
-    pseudo_homophily: float = math.nan
-
-
-class StreamedJudge(Judge):
-    """Scores an epoch on a sample of nodes; values about edges come with the step."""
-
-    def record(self, step: Step, epoch: int, seconds: float) -> Epoch:
-        """Return the record of an epoch."""
-        assert isinstance(step, StreamedStep)
-        record = super().record(step, epoch, seconds)
-        record.edges_kept, record.homophily = step.pairs, step.homophily
-        record.pseudo_homophily = step.pseudo_homophily
-        return record
-
-
-class RowScores:
-    """Logits of nodes, computed on access: ``scores[nodes]`` is an array [n, C]."""
-
-    def __init__(self, scores: Callable[[np.ndarray], np.ndarray], shape: tuple[int, int]):
-        self.scores, self.shape = scores, shape
-
-    def __getitem__(self, nodes: Any) -> np.ndarray:
-        return self.scores(np.arange(self.shape[0])[nodes] if isinstance(nodes, slice) else np.asarray(nodes))
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self[:].astype(dtype) if dtype else self[:]
 
 
 class StreamedTraining(PairTraining):
