@@ -21,6 +21,7 @@ from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import Faculty
 from gssc.learner.jury import ENOUGH, TINY, Jury, balanced_weights, with_weighty_labels
+from gssc.learner.multinomial import naive_bayes
 from gssc.learner.other_models import is_ahead, models_to_ask, trained_opinion
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import PARTNERS, Rounds
@@ -178,6 +179,8 @@ class LearnerTraining(Training):
     def teach(self) -> Iterator[Step]:
         """Train rounds of students on the mean of the best opinions; the opinion of each student joins the pool."""
         while not self.rounds.are_over:
+            if self.rounds.begins and self.student is None:
+                self._ask_naive_bayes()
             yield from self.train_student(self.rounds.kinds[self.rounds.position])
             self.student = None
 
@@ -270,6 +273,14 @@ class LearnerTraining(Training):
             return None
         edges, no_rows = torch.from_numpy(self.seen.edges), torch.empty(self.seen.num_nodes, 0)
         return Evidence(no_rows, edges, self.config.sparsifier, self.rng, self.trust.keep)
+
+    def _ask_naive_bayes(self) -> None:
+        """Add the opinion of naive Bayes, fitted to the soft labels of this round's other rows, if rows are counts."""
+        if not self.students.counts or self.jury.cross_validates:
+            return
+        fitted = naive_bayes(self._rows(), self.rounds.choose_teacher())
+        if fitted is not None:
+            self._add_opinion(f"naive Bayes {self.rounds.number + 1}", fitted.held_out, self.rounds.partners)
 
     def _ask_model(self, name: str) -> Iterator[Step]:
         """Train another model and add its opinion to the pool; with ``auto``, only if it is ahead of all others."""
