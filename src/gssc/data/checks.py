@@ -166,7 +166,7 @@ def clean_edges(
         source, target = source[~loops], target[~loops]
         if not len(source):
             raise GsscError(
-                f"the graph has no edges but {counted(self_loops, 'self-loop')}, which are left out: "
+                f"the graph has no edges but {counted(self_loops, 'self-loop')}, and self-loops are left out: "
                 "give at least one edge between two different nodes"
             )
     listed = np.minimum(source, target) * num_nodes + np.maximum(source, target)
