@@ -83,6 +83,15 @@ def test_a_scaling_that_held_out_labels_chose_is_not_noted() -> None:
     assert "different scales" in result._scale_note()
 
 
+def test_a_column_far_from_zero_is_noted_by_its_name() -> None:
+    features = GRAPH.features.copy()
+    features[:, 1] += 1e6
+    for names, shown in ((None, "1"), ([f"x{number}" for number in range(GRAPH.num_features)], "'x1'")):
+        notes = fit(GRAPH.with_(features=features, feature_names=names), quick(normalize="standard")).notes
+        assert any(f"column {shown} lies far from zero" in note for note in notes)
+    assert not any("far from zero" in note for note in fit(GRAPH, quick(normalize="standard")).notes)
+
+
 def test_keep_probabilities_that_are_all_alike_are_noted() -> None:
     alike = GRAPH.with_(features=np.ones_like(GRAPH.features))
     (note,) = [note for note in fit(alike, quick()).notes if "keep probabilities" in note]

@@ -58,7 +58,10 @@ class Result:
             self._needs_graph = reason
         else:
             self._calibrate(self._model)
-        notes = self._scale_note(), self._trust_note(), self._temperature_note(), self.training.note()
+        notes = (
+            *(self._scale_note(), self._far_note(), self._trust_note(), self._temperature_note()),
+            self.training.note(),
+        )
         self.notes = list(filter(None, notes))
 
     def __repr__(self) -> str:
@@ -150,6 +153,18 @@ class Result:
         return (
             f"columns have very different scales (standard deviations {spread.min():.3g} to {spread.max():.3g}), so "
             "the largest ones dominate: consider --train.normalize standard"
+        )
+
+    def _far_note(self) -> str | None:
+        """Return a note if a column lies so far from zero that the scaling cancels the digits of its values."""
+        scaling = getattr(self.training, "scaling", None)
+        far = None if scaling is None else scaling.far_column()
+        if far is None:
+            return None
+        names = self.graph.feature_names
+        return (
+            f"column {far if names is None else repr(names[far])} lies far from zero compared with its spread, so "
+            "single precision loses digits: subtract its mean first"
         )
 
     def _trust_note(self) -> str | None:
