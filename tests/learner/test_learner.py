@@ -21,6 +21,7 @@ from gssc.learner.learner import LearnerTraining
 from gssc.learner.pool import KEPT, Pool
 from gssc.learner.progress import records_ahead
 from gssc.learner.settings import Config
+from gssc.models.student import all_logits
 from gssc.run import Run
 from gssc.settings import read_settings
 from gssc.sparsify.registry import sparsifier_settings
@@ -109,6 +110,8 @@ def test_the_kept_student_is_trained_again_on_all_rows_and_that_resumes(left: in
     kept = whole.student
     assert kept is not None
     assert len(kept.nodes) == len(whole.students.taught) + len(whole.students.held_out)
+    deployed, last = whole.outcome().scores, kept.model  # the weights of all rows are those that are deployed
+    np.testing.assert_allclose(deployed[whole.seen_nodes], all_logits(last, kept.rows), atol=1e-4)
     for _, _ in zip(range(len(records) - left), first.epochs(), strict=False):
         pass
     assert records_ahead(first)["students"] == left

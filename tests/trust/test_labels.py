@@ -59,6 +59,15 @@ def test_the_only_label_of_a_class_is_believed(only, wrong):
     assert (trust.noise_share > 0.1) == changed.any()
 
 
+def test_two_labels_of_a_class_are_never_held_out_together():
+    """If they were, nothing would support either of them."""
+    rng = np.random.default_rng(0)
+    labels, witnesses = np.repeat(np.arange(10), 2), np.arange(200) % 10
+    rows, seen = (4 * np.eye(10)[given] + 0.5 * rng.standard_normal((len(given), 10)) for given in (labels, witnesses))
+    for seed in range(5):
+        assert label_trust(rows, labels, seen, witnesses, 10, seed).keep.min() > 0.9
+
+
 def test_the_shares_of_classes_among_witnesses_do_not_matter():
     """Class 0 is hard to recognise, most of the labels are of it, and few of the witnesses."""
     rng = np.random.default_rng(0)
