@@ -173,6 +173,28 @@ def test_pairs_are_trained_on_where_edges_help_linear_teachers(homophily: float,
     assert ("pairs" in phases) == answer.startswith("yes")
 
 
+@pytest.mark.parametrize(
+    ("with_edges", "without", "helps", "reason"),
+    [
+        (0.8, 0.7, True, ""),
+        (0.7, 0.8, False, ""),
+        (0.9, 0.6, True, ""),
+        (0.9, 0.4, False, "rows alone tell too little, "),
+    ],
+)
+def test_pairs_help_if_edges_do_but_not_five_times(
+    graph: Graph, with_edges: float, without: float, helps: bool, reason: str
+) -> None:
+    faculty = LearnerTraining(graph, quick()).faculty
+    faculty.pool.scores = {
+        "class means on rows spread over trusted edges": with_edges,
+        "regression, C=1 on rows": without,
+        "forest on rows": 1.0,  # no linear teacher
+    }
+    told = f"held-out score of linear teachers {with_edges:.3f} with edges, {without:.3f} without"
+    assert faculty.pairs_help() == (helps, reason + told)
+
+
 @pytest.mark.parametrize("stop", [3, 8])
 def test_little_memory_keeps_few_opinions_and_resumes_to_the_same_bytes(
     graph: Graph, stop: int, monkeypatch: pytest.MonkeyPatch
