@@ -239,6 +239,7 @@ def test_with_changes_one_thing() -> None:
         ({"features": sp.csr_matrix([[1, 0], [0, np.nan], [0, 0], [1, 1]])}, "row 1, column 1 is nan"),
         ({"edges": np.zeros((2, 0))}, "no edges"),
         ({"edges": [[1, 2], [1, 2]]}, "no edges but 2 self-loops, and self-loops are left out"),
+        ({"edges": None}, "edges are None: give the edges"),
         ({"edges": [[1], [1]]}, "no edges but 1 self-loop, and self-loops are left out"),
         ({"edges": [[0, 1], [1, 4]]}, r"edge 1 \(1, 4\) names a node that does not exist.*0 to 3"),
         ({"edges": [[0, -1], [1, 2]]}, r"edge 1 \(-1, 2\)"),

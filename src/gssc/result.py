@@ -14,6 +14,7 @@ from gssc.calibration import GREATEST, LEAST, PRIOR_ROWS, expected_calibration_e
 from gssc.config import DEFAULT_MODEL, RunConfig, parse_config
 from gssc.data.scaling import column_spread, some_rows
 from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.train.registry import training_for
 from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
@@ -211,6 +212,10 @@ class Result:
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
     """Return the training of the model that ``config.model.name`` names; streamed for a large graph on disk."""
+    if not isinstance(graph, Graph):
+        raise GsscError(f"graph is a {type(graph).__name__}: make a gssc.Graph of features, edges and labels")
+    if not isinstance(config, RunConfig):
+        raise GsscError(f"config is a {type(config).__name__}: make settings of a dict by gssc.parse_config")
     kind = training_for(graph, config)
     return kind(graph if kind.streams else graph.in_memory(), config)
 
