@@ -160,7 +160,6 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         rng = check_random_state(self.random_state)
         codes = self._learn_classes(y)
         scaling = Scaling.of(features, self.normalize)
-        self._warn_of_far_columns(scaling)
         if edge_index is None:
             table = RowGraph.found(features, codes, scaling, self.n_neighbors, self.max_rows, rng)
         else:
@@ -267,15 +266,6 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             )
         return codes
 
-    def _warn_of_far_columns(self, scaling: Scaling) -> None:
-        far = scaling.far_column()
-        if far is not None:
-            warnings.warn(
-                f"column {self._column(far)} lies far from zero compared with its spread, so single precision loses "
-                "digits: subtract its mean first",
-                stacklevel=5,
-            )
-
     def _settings(self, rng: np.random.RandomState) -> Config:
         """Return the parameters as settings."""
         config = parse_config(self.config or {})
@@ -370,9 +360,6 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             if not problems:
                 raise
             raise InputError(problems) from None
-
-    def _column(self, number: int) -> str:
-        return repr(self.feature_names_in_[number]) if hasattr(self, "feature_names_in_") else str(number)
 
 
 def _cells_that_are_not_numbers(table: Any) -> str:
