@@ -310,7 +310,8 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         self.edge_keep_probability_ = table.by_column(*result.edge_trust())
         logits = in_double(self.model_, features, len(self.model_.layers))
         val = table.rows[result.graph.val]
-        self._judge_calibration(logits[val], codes[val])
+        of_val = result.outcome.val_scores
+        self._judge_calibration(logits[val] if of_val is None else of_val, codes[val])
         self.model_.metadata = self._facts(result)
         self.transduction_ = self.classes_[np.where(codes >= 0, codes, logits.argmax(axis=1))]
         for note in result.notes:

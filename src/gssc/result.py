@@ -196,11 +196,13 @@ class Result:
         if not graph.task.has_classes or len(graph.val) == 0:
             return
         val, test = (part[:: max(1, len(part) // CALIBRATED)] for part in (graph.val, graph.test))
-        weight = None
+        val_scores, weight = self.outcome.val_scores, None
+        of_val = logits[val] if val_scores is None else val_scores[:: max(1, len(graph.val) // CALIBRATED)]
         if self.label_weight is not None:
-            val = val[self.label_weight[val] > 0]  # a label of weight zero does not count
+            counts = self.label_weight[val] > 0  # a label of weight zero does not count
+            val, of_val = val[counts], of_val[counts]
             weight = self.label_weight[val]
-        model.temperature = fit_temperature(logits[val], graph.labels[val], PRIOR_ROWS, weight)
+        model.temperature = fit_temperature(of_val, graph.labels[val], PRIOR_ROWS, weight)
         before, after = (softmax(logits[test] / t, axis=1) for t in (1.0, model.temperature))
         truth = graph.labels[test]
         self.calibration = {

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
+from gssc.calibration import PRIOR_ROWS, fit_temperature
 from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.data.noise import add_noise
@@ -22,6 +23,7 @@ from gssc.learner.pool import KEPT, Pool
 from gssc.learner.progress import records_ahead
 from gssc.learner.settings import Config
 from gssc.models.student import all_logits
+from gssc.result import fit
 from gssc.run import Run
 from gssc.settings import read_settings
 from gssc.sparsify.registry import sparsifier_settings
@@ -118,6 +120,19 @@ def test_the_kept_student_is_trained_again_on_all_rows_and_that_resumes(left: in
     second.load_state_dict(first.state_dict())
     assert [record.phase for record in second.epochs()] == [record.phase for record in records[-left:]]
     assert same(weights_of(second), weights_of(whole))
+    np.testing.assert_array_equal(second.outcome().val_scores, whole.outcome().val_scores)
+
+
+def test_the_temperature_for_unseen_rows_is_fitted_on_rows_that_the_student_has_not_learned() -> None:
+    """Rows are wide and few: the student of all rows knows the soft labels of the validation rows by heart."""
+    graph = load_dataset("csbm", nodes=800, seed=1, signal=2.0, features=300, setting="inductive")
+    order = np.random.default_rng(0).permutation(np.concatenate([graph.val, graph.test]))
+    result = fit(graph.with_(val=order[:150], test=order[150:400]), quick())
+    outcome, labels = result.outcome, graph.labels[np.sort(order[:150])]
+    assert outcome.val_scores is not None
+    temperature = result.deployed().temperature
+    assert temperature == fit_temperature(outcome.val_scores, labels, PRIOR_ROWS)
+    assert temperature > 1.2 * fit_temperature(outcome.scores[np.sort(order[:150])], labels, PRIOR_ROWS)
 
 
 def test_stopped_after_a_student_it_makes_no_record_twice(graph: Graph):

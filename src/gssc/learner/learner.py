@@ -114,6 +114,7 @@ class LearnerTraining(Training):
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
         self.kept_student: Student | None = None  # at the end
+        self.val_logits: Tensor | None = None  # of validation nodes, by the kept student before it learned their rows
         self._seen_table: FeatureTable | None = None  # once the scaling is chosen
 
     @property
@@ -207,7 +208,10 @@ class LearnerTraining(Training):
         """Train the kept student again, on the rows that were held out to rank students as well."""
         self.student = self.student or self._make_student()
         last = yield from self._passes(self.student, "student on all rows")
-        self.best.weights = copy.deepcopy(self.kept_weights())
+        weights = copy.deepcopy(self.kept_weights())
+        if not self.jury.cross_validates:
+            weights["val_logits"] = torch.from_numpy(self._logits(self._student_of(self.best.weights))[self.graph.val])
+        self.best.weights = weights
         self.phase = "end"
         yield last
 
@@ -367,12 +371,15 @@ class LearnerTraining(Training):
 
     def restore_best(self, weights: State) -> None:
         """Restore the kept student."""
-        settings = StudentSettings(**weights["settings"])
-        self.kept_student = Student(self.seen.num_features, self.seen.num_classes, settings)
-        self.kept_student.load_state_dict(weights["model"])
+        self.kept_student, self.val_logits = self._student_of(weights), weights.get("val_logits")
         self.choices["student"] = (
             f"{self.best.name}, best on held-out {'rows' if self.jury.cross_validates else 'labels'}"
         )
+
+    def _student_of(self, weights: State) -> Student:
+        student = Student(self.seen.num_features, self.seen.num_classes, StudentSettings(**weights["settings"]))
+        student.load_state_dict(weights["model"])
+        return student
 
     def outcome(self) -> Outcome:
         """Return the scores of every node by the kept student."""
@@ -380,6 +387,7 @@ class LearnerTraining(Training):
         return Outcome(
             kept=scored(self.kept(), self.task, self.graph, scores),
             scores=scores,
+            val_scores=None if self.val_logits is None else self.val_logits.numpy(),
             seconds=self.seconds,
             epochs=self.epoch,
             edges_kept=int((self.edge_trust()[1] > 0.5).sum()),
