@@ -195,6 +195,8 @@ def test_pairs_are_trained_on_where_edges_help_linear_teachers(homophily: float,
         (0.7, 0.8, False, ""),
         (0.9, 0.6, True, ""),
         (0.9, 0.4, False, "rows alone tell too little, "),
+        (1.0, 0.98, True, ""),  # no error with edges counts as one
+        (1.0, 0.9, False, "rows alone tell too little, "),
     ],
 )
 def test_pairs_help_if_edges_do_but_not_five_times(
