@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -261,14 +260,11 @@ def _text_blocks(
     path: Path, rows: int | None, of_edges: bool, decimal: str, on_share: OnShare | None = None
 ) -> Iterator[Table]:
     """Yield a text table in blocks of rows; in one block if ``rows`` is None."""
-    try:
-        found = records_of(path, decimal, on_share=on_share)
-        names, lines = named_columns(path, found, _names_an_edge if of_edges else is_header)
-        for block in _in_blocks(lines, rows):
-            columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
-            yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
-    except (OSError, EOFError, zlib.error) as error:
-        raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
+    found = records_of(path, decimal, on_share=on_share)
+    names, lines = named_columns(path, found, _names_an_edge if of_edges else is_header)
+    for block in _in_blocks(lines, rows):
+        columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
+        yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
 
 
 def _in_blocks(lines: Records, rows: int | None) -> Iterator[list[tuple[int, list[str]]]]:
