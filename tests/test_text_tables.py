@@ -193,6 +193,19 @@ def test_a_damaged_packed_table_is_one_line_that_names_it(tmp_path: Path, read, 
 
 
 @pytest.mark.parametrize("read", [read_table, read_rows])
+def test_a_flipped_bit_in_parquet_is_found_where_its_pages_have_checksums(tmp_path: Path, read) -> None:
+    """A flip in a page that is not compressed would only change a number."""
+    table = pa.table({"id": np.arange(100), "a": np.arange(100) + 0.5})
+    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(table, tmp_path / "t.parquet", **options)
+    content = bytearray((tmp_path / "t.parquet").read_bytes())
+    content[content.index(np.float64(50.5).tobytes())] ^= 1
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(GsscError, match=r"(?s)t\.parquet.*(CRC|checksum)"):
+        read(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("read", [read_table, read_rows])
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read) -> None:
     monkeypatch.setattr(text_tables, "LONGEST_LINE", 10_000)
     (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n" + b"1" * 1_000_000)

@@ -297,7 +297,7 @@ def _opened_parquet(path: Path) -> Iterator[Any]:
     parquet = require("pyarrow.parquet", extra="tables")
     errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             yield file
     except errors as error:
         reason = str(error).splitlines()[0] if str(error) else "damaged"

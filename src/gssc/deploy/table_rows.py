@@ -180,7 +180,7 @@ def parquet_blocks(
     """
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
     try:
-        with pq.ParquetFile(source, **options) as file:
+        with pq.ParquetFile(source, page_checksum_verification=True, **options) as file:
             rows, header = file.metadata.num_rows, list(file.schema_arrow.names)
             if limits is not None:
                 limits.check(path, rows, len(header), 1)
