@@ -179,8 +179,9 @@ class NpzStream:
             return
         file, shape, dtype = self._open("x")
         _skip(file, start * self.width * dtype.itemsize)
-        for first in range(start, shape[0], graph_stream.ROWS):
-            count = min(graph_stream.ROWS, shape[0] - first)
+        rows = graph_stream.rows_per_block(self.width)
+        for first in range(start, shape[0], rows):
+            count = min(rows, shape[0] - first)
             yield self._read(file, dtype, count * self.width).reshape(count, self.width)
 
     def facts(self) -> graph_stream.NodeFacts:

@@ -16,6 +16,7 @@ import numpy as np
 
 from gssc.data.arrays import as_text
 from gssc.data.labels import is_missing
+from gssc.deploy.table_rows import READ_BYTES
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.files import require_file
@@ -282,7 +283,7 @@ def _names_an_edge(cells: list[str]) -> bool:
 def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
     with _opened_parquet(path) as file:
         start = 0
-        for batch in file.iter_batches(batch_size=rows):
+        for batch in file.iter_batches(batch_size=rows, use_threads=False):
             columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
             yield _of_parquet(path, batch.schema.names, columns, start)
             start += batch.num_rows
@@ -293,11 +294,12 @@ def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
 
 @contextmanager
 def _opened_parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file. Raises GsscError if it cannot be read."""
+    """Open a Parquet file that is read in small pieces. Raises GsscError if it cannot be read."""
     parquet = require("pyarrow.parquet", extra="tables")
     errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
+    options = {"page_checksum_verification": True, "buffer_size": READ_BYTES, "pre_buffer": False}
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        with parquet.ParquetFile(path, **options) as file:
             yield file
     except errors as error:
         reason = str(error).splitlines()[0] if str(error) else "damaged"

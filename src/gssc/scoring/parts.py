@@ -29,7 +29,6 @@ from gssc.text_tables import PARQUET_ENDINGS, ending, is_header, records_of
 
 ROWS_PER_PART = 1 << 20
 BUFFERED_VALUES = 1 << 18  # probabilities in memory before they are written
-READ_BYTES = 1 << 18  # bytes of a Parquet column per read: a row group may be as large as the file
 NOTE = b"gssc.score"
 ROWS_PREFIX = ".rows-"
 SECONDS_BETWEEN_COUNTS = 1.0
@@ -230,7 +229,7 @@ def _blocks(job: FileJob) -> Iterator[TableRows]:
     model, path = _model(job.run, job.digest), Path(job.path)
     wanted, width = model.feature_names, model.widths[0]
     if ending(path) in PARQUET_ENDINGS:
-        return parquet_blocks(path, path, wanted, width, buffer_size=READ_BYTES, pre_buffer=False)
+        return parquet_blocks(path, path, wanted, width)
     return text_blocks(path, records_of(path, job.decimal), wanted, width)
 
 
