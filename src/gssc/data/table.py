@@ -297,9 +297,10 @@ def _opened_parquet(path: Path) -> Iterator[Any]:
     """Open a Parquet file that is read in small pieces. Raises GsscError if it cannot be read."""
     parquet = require("pyarrow.parquet", extra="tables")
     errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
-    options = {"page_checksum_verification": True, "buffer_size": READ_BYTES, "pre_buffer": False}
     try:
-        with parquet.ParquetFile(path, **options) as file:
+        with parquet.ParquetFile(
+            path, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True
+        ) as file:
             yield file
     except errors as error:
         reason = str(error).splitlines()[0] if str(error) else "damaged"

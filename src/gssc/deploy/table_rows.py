@@ -166,8 +166,9 @@ def parquet_blocks(
     width: int | None,
     limits: TableLimits | None = None,
     id_name: str | None = None,
+    **options: Any,
 ) -> Iterator[TableRows]:
-    """Yield the rows of a Parquet table.
+    """Yield the rows of a Parquet table; a file is read in small pieces.
 
     Args:
         path: path shown in errors.
@@ -176,11 +177,13 @@ def parquet_blocks(
         width: number of features, if it is known.
         limits: how large the table may be.
         id_name: column of the ids; None: see :func:`gssc.deploy.columns.find_id_column`.
+        options: for ``pyarrow.parquet.ParquetFile``.
     """
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
-    options = {"page_checksum_verification": True, "buffer_size": READ_BYTES, "pre_buffer": False}
+    if isinstance(source, Path):
+        options |= {"buffer_size": READ_BYTES, "pre_buffer": False}
     try:
-        with pq.ParquetFile(source, **options) as file:
+        with pq.ParquetFile(source, page_checksum_verification=True, **options) as file:
             rows, header = file.metadata.num_rows, list(file.schema_arrow.names)
             if limits is not None:
                 limits.check(path, rows, len(header), 1)
