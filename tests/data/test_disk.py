@@ -431,6 +431,26 @@ def test_a_flipped_bit_is_found_by_its_digest(tmp_path: Path, capsys: pytest.Cap
     assert main(command) == 0
 
 
+@pytest.mark.parametrize("key", ["x", "edge_index", "y"])
+def test_any_damaged_byte_of_an_npz_is_one_line(tmp_path: Path, key: str) -> None:
+    """The compressed bytes of an array: some damage is found by zlib, the rest by the checksum."""
+    GRAPH.save(tmp_path / "g.npz")
+    content = (tmp_path / "g.npz").read_bytes()
+    begin = content.index(f"{key}.npy".encode()) + len(f"{key}.npy") + 20  # past the head of the entry
+    refused = []
+    for place in range(begin, begin + 60):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        (tmp_path / "x.npz").write_bytes(changed)
+        try:
+            folder = built(tmp_path, NpzStream(tmp_path / "x.npz"), overwrite=True)
+            assert same(Graph.load(folder), GRAPH)  # a bit without a meaning
+        except GsscError as error:
+            refused.append(str(error))
+    assert len(refused) > 50
+    assert all("x.npz" in message for message in refused)
+
+
 def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     large = Graph([[1.0], [1e5]], edges=[[0], [1]])
     with pytest.raises(GsscError, match="float16 cannot hold: use --dtype float32"):
