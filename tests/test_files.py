@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,6 +64,16 @@ def test_the_new_file_is_as_readable_as_any_other(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(GsscError, match="cannot write .*nowhere"), atomic_write(tmp_path / "nowhere" / "x"):
         pytest.fail("the body must not run")
+
+
+def test_a_folder_that_is_deleted_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with (
+        pytest.raises(GsscError, match=r"cannot write .*folder/x: No such file"),
+        atomic_write(tmp_path / "folder" / "x") as temporary,
+    ):
+        temporary.write_text("new")
+        shutil.rmtree(temporary.parent)
 
 
 def test_a_path_that_is_a_folder(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import io
 import re
 import time
 import tracemalloc
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gssc import text_tables
+from gssc.data.molecule_tables import read_smiles_table
 from gssc.data.table import read_table
 from gssc.deploy import read_rows
 from gssc.deploy.export.numpy_predictor import read_table as read_alone
 from gssc.errors import GsscError
 from gssc.serve.table_process import TableShape
 from gssc.serve.table_process import read_table as read_served
+from gssc.text_tables import records_of
 
 NAMES = st.lists(
     st.text("ab;, \t'x1.é", min_size=1, max_size=8).map(lambda text: f"n{text}".strip()),
@@ -175,6 +178,32 @@ def test_a_packed_table_does_not_unpack_without_bound(tmp_path: Path, monkeypatc
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + 1_000_000 * b"1,2\n"))
     with pytest.raises(GsscError, match=r"t\.csv\.gz unpacks to more than [\d,]+ bytes: unpack it first"):
         read(tmp_path / "t.csv.gz")
+
+
+@pytest.mark.parametrize("damage", ["cut short", "flipped", "trailing"])
+@pytest.mark.parametrize("read", [read_table, read_rows, read_smiles_table, records_of])
+def test_a_damaged_packed_table_is_one_line_that_names_it(tmp_path: Path, read, damage: str) -> None:
+    packed = bytearray(gzip.compress(b"smiles,a,b\n" + b"".join(b"1,%d,2\n" % row for row in range(1000)), mtime=0))
+    if damage == "flipped":
+        packed[-8] ^= 255  # of the checksum
+    changed = {"cut short": packed[:-40], "trailing": packed + b"garbage"}.get(damage, packed)
+    (tmp_path / "t.csv.gz").write_bytes(changed)
+    with pytest.raises(GsscError, match=r"cannot read \S*t\.csv\.gz: .*; copy it again$"):
+        found = read(tmp_path / "t.csv.gz")
+        deque(found, maxlen=0)  # records are read as they are asked for
+
+
+@pytest.mark.parametrize("read", [read_table, read_rows])
+def test_a_flipped_bit_in_parquet_is_found_where_its_pages_have_checksums(tmp_path: Path, read) -> None:
+    """A flip in a page that is not compressed would only change a number."""
+    table = pa.table({"id": np.arange(100), "a": np.arange(100) + 0.5})
+    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(table, tmp_path / "t.parquet", **options)
+    content = bytearray((tmp_path / "t.parquet").read_bytes())
+    content[content.index(np.float64(50.5).tobytes())] ^= 1
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(GsscError, match=r"(?s)t\.parquet.*(CRC|checksum)"):
+        read(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize("read", [read_table, read_rows])

@@ -48,11 +48,12 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
         with room_for(path):
             yield temporary
-            sync(temporary)
         try:
+            sync(temporary)
             temporary.replace(path)
         except OSError as error:
-            raise GsscError(f"cannot write {path}: {error.strerror or error}") from error
+            advice = "; make room on the disk and try again" if error.errno in NO_ROOM else ""
+            raise GsscError(f"cannot write {path}: {error.strerror or error}{advice}") from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from gssc.data.array_file import ArrayFile
 from gssc.data.arrays import frame_names
 from gssc.data.checks import Cleaning, clean_edges, clean_feature_names, clean_features, clean_node_ids
-from gssc.data.disk_checks import check_finite, check_nodes
+from gssc.data.disk_checks import check_finite, check_nodes, check_weights
 from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
 from gssc.data.structure_features import structure_features
@@ -182,6 +182,8 @@ class Graph:
             values[entry] = None if values[entry] is None else ArrayFile(values[entry]).whole()
         check_nodes(values["edges"], self.num_nodes)
         check_finite(values["features"], range(self.num_nodes))
+        if values["edge_weight"] is not None:
+            check_weights(values["edge_weight"], 0)
         return Graph(**values, _checked_features=values["features"], _checked_edges=values["edges"])
 
     @cached_property

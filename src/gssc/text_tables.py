@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import re
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -55,13 +56,19 @@ def records_of(
         path: the file.
         decimal, keep_blank: as in :func:`records`.
         on_share: called with the share of the file's bytes that has been read, every 256 KB of text.
+
+    Raises GsscError that names the file if it is missing, cut short or damaged.
     """
     packed = path.suffix.lower() == ".gz"
-    size = path.stat().st_size
-    most = max(UNPACKED_BYTES, UNPACKED_TIMES * size) if packed else None
-    with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:
-        on_read = None if on_share is None else lambda: on_share(min(1.0, raw.tell() / max(size, 1)))
-        yield from records(Lines(file, path, most, on_read), ending(path), path, decimal, keep_blank=keep_blank)
+    try:
+        size = path.stat().st_size
+        most = max(UNPACKED_BYTES, UNPACKED_TIMES * size) if packed else None
+        with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:
+            on_read = None if on_share is None else lambda: on_share(min(1.0, raw.tell() / max(size, 1)))
+            yield from records(Lines(file, path, most, on_read), ending(path), path, decimal, keep_blank=keep_blank)
+    except (OSError, EOFError, zlib.error) as error:  # the last two are those of a damaged .gz
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise GsscError(f"cannot read {path}: {reason}; copy it again") from None
 
 
 class Lines:

@@ -110,3 +110,11 @@ def test_list_for_real(gssc) -> None:
     run = gssc("data", "list")
     assert run.returncode == 0
     assert all(name in run.stdout for name in ("cora", "ogbn-arxiv", "digits"))
+
+
+@pytest.mark.parametrize("option", ["--edges", "--nodes", "--seed"])
+def test_a_number_of_5000_digits_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert main(["data", "build", "csbm", option, "9" * 5000, "--out", str(tmp_path / "g.graph")]) == 2
+    error = capsys.readouterr().err
+    assert len(error) < 300
+    assert "is the number of edges" in error if option == "--edges" else "the number is too long" in error

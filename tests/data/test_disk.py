@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gssc.cli.main import main
@@ -454,6 +458,26 @@ def test_a_flipped_bit_is_found_by_its_digest(tmp_path: Path, capsys: pytest.Cap
     assert main(command) == 0
 
 
+@pytest.mark.parametrize("key", ["x", "edge_index", "y"])
+def test_any_damaged_byte_of_an_npz_is_one_line(tmp_path: Path, key: str) -> None:
+    """The compressed bytes of an array: some damage is found by zlib, the rest by the checksum."""
+    GRAPH.save(tmp_path / "g.npz")
+    content = (tmp_path / "g.npz").read_bytes()
+    begin = content.index(f"{key}.npy".encode()) + len(f"{key}.npy") + 20  # past the head of the entry
+    refused = []
+    for place in range(begin, begin + 60):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        (tmp_path / "x.npz").write_bytes(changed)
+        try:
+            folder = built(tmp_path, NpzStream(tmp_path / "x.npz"), overwrite=True)
+            assert same(Graph.load(folder), GRAPH)  # a bit without a meaning
+        except GsscError as error:
+            refused.append(str(error))
+    assert len(refused) > 50
+    assert all("x.npz" in message for message in refused)
+
+
 def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     large = Graph([[1.0], [1e5]], edges=[[0], [1]])
     with pytest.raises(GsscError, match="float16 cannot hold: use --dtype float32"):
@@ -533,3 +557,46 @@ def test_tables_that_change_while_they_are_read_are_not_built(tmp_path):
     assert not (tmp_path / "g.graph").exists()
     build_graph(TableStream(nodes, edges), tmp_path / "g.graph")
     assert Graph.load(tmp_path / "g.graph").features[0, 0] == 0.25
+
+
+PEAK = """
+import sys
+from pathlib import Path
+from gssc.data.build import build_graph
+from gssc.data.table_stream import TableStream
+build_graph(TableStream(Path(sys.argv[1]), Path(sys.argv[2]), label_column="label", split="per-class:2"), sys.argv[3])
+print(int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024)
+"""
+
+
+def peak_of_a_build(nodes: Path) -> float:
+    """Return the peak memory of a build in a process of its own, in megabytes."""
+    edges = nodes.with_name("edges.csv")
+    edges.write_text("source,target\n0,1\n")
+    command = [sys.executable, "-c", PEAK, str(nodes), str(edges), str(nodes.with_suffix(".graph"))]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads its peak memory in /proc")
+def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
+    """A Parquet file with one row group is not read whole: 80 MB of it must not show."""
+    peaks = []
+    for rows in (40_000, 300_000):
+        columns = {f"f{number}": np.random.default_rng(number).random(rows) for number in range(40)}
+        path = tmp_path / f"{rows}.parquet"
+        table = pa.table({"id": np.arange(rows), "label": np.arange(rows) % 3, **columns})
+        pq.write_table(table, path, row_group_size=rows, compression="none", use_dictionary=False)
+        peaks.append(peak_of_a_build(path))
+    assert path.stat().st_size > 80e6
+    assert peaks[1] < peaks[0] + 40, peaks
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads its peak memory in /proc")
+def test_memory_does_not_grow_with_the_width_of_a_text_table(tmp_path: Path) -> None:
+    """Rows of 1,000 features are read a thousand at a time, where 16,384 would take 1 GB."""
+    cells = ",".join(f"{value:.4f}" for value in np.random.default_rng(0).standard_normal(1000))
+    for rows in (3_000, 9_000):
+        lines = [f"{row},{row % 3},{cells}\n" for row in range(rows)]
+        names = ",".join(f"f{number}" for number in range(1000))
+        (tmp_path / f"{rows}.csv").write_text(f"id,label,{names}\n" + "".join(lines))
+    assert peak_of_a_build(tmp_path / "9000.csv") < peak_of_a_build(tmp_path / "3000.csv") + 60

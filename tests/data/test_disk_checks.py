@@ -15,6 +15,7 @@ from gssc.data.disk import digest_of, entry_of, open_graph
 from gssc.data.synthetic import CsbmStream
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.train.edge_stream import EdgeStream
 from gssc.trust.streamed import Sketches
 
 NODES = 400
@@ -133,6 +134,28 @@ def test_features_that_are_not_finite_are_refused(folder: Path, value: float, re
     write_again(folder, "features.npy", features)
     with pytest.raises(GsscError, match="row 7 of the features is not finite"):
         read(open_graph(folder))
+
+
+def largest_weight(graph: Graph) -> float:
+    return EdgeStream(graph.edges, 64, weight=graph.edge_weight).largest_weight()
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("read", [Graph.in_memory, largest_weight])
+def test_edge_weights_that_no_edge_can_have_are_refused(
+    folder: Path, value: float, read: Callable[[Graph], Any]
+) -> None:
+    weight = np.ones(open_graph(folder).num_edges, np.float32)
+    weight[7] = value
+    write_again(folder, "edge_weight.npy", weight)
+    with pytest.raises(GsscError, match=rf"has the weight {value}: weights must be above 0"):
+        read(open_graph(folder))
+
+
+def test_a_weight_too_few_is_refused(folder: Path) -> None:
+    write_again(folder, "edge_weight.npy", np.ones(open_graph(folder).num_edges - 1, np.float32))
+    with pytest.raises(GsscError, match="not as many edge weights as edges"):
+        open_graph(folder)
 
 
 def test_names_do_not_reach_a_terminal_as_they_are(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gssc.data import table_stream
+from gssc.data import graph_stream, table_stream
 from gssc.data.build import build_graph
 from gssc.data.table_stream import TableStream
 from gssc.data.tables import import_tables
@@ -94,7 +94,7 @@ def test_dates_are_not_taken_for_numbers(tmp_path: Path, read, kind: pa.DataType
 
 
 def test_rows_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_stream, "ROWS", 7)
+    monkeypatch.setattr(graph_stream, "ROWS", 7)
     monkeypatch.setattr(table_stream, "EDGES", 7)
     holes = pa.array([None if number == 30 else 1.0 for number in range(COUNT)])
     with pytest.raises(GsscError, match=r"nodes.parquet row 31, column 'hole' is empty"):

@@ -21,7 +21,7 @@ from gssc.cli.main import main
 from gssc.cli.score import WrittenRows, expected_rows
 from gssc.deploy import DeployedModel
 from gssc.errors import GsscError
-from gssc.evaluate.executor import Finished
+from gssc.evaluate.executor import Finished, LocalProcesses
 from gssc.scoring.parts import FileJob, _Part, parts_of, score_file
 from gssc.scoring.score import MANIFEST, score
 
@@ -328,6 +328,27 @@ def test_other_scores_are_not_mixed_in(model: DeployedModel, model_folder, tmp_p
     score(tmp_path / "second", source, tmp_path / "out", Here(), overwrite=True)
     expected = DeployedModel.load(tmp_path / "second").predict_proba(rows_of(2))
     np.testing.assert_allclose(probabilities(pq.read_table(tmp_path / "out")), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("executor", [Here, lambda: LocalProcesses(score_file)])
+def test_a_model_that_is_replaced_meanwhile_scores_no_row(model: DeployedModel, tmp_path, executor):
+    source, run = tmp_path / "rows", tmp_path / "run"
+    for name in ("1", "2"):
+        write_parquet(source / f"{name}.parquet", rows_of(5))
+    model.save(run)
+
+    class Meanwhile:
+        def run(self, jobs, on_start):
+            DeployedModel([(weight + 1, bias) for weight, bias in model.layers], ["cat", "dog"]).save(run)
+            yield from executor().run(jobs, on_start)
+
+    with pytest.raises(GsscError, match=r"model in .*run was replaced while it was in use; .*--overwrite"):
+        score(run, source, tmp_path / "out", Meanwhile())
+    assert not list((tmp_path / "out").glob("*.parquet"))
+    with pytest.raises(GsscError, match="by another model"):
+        score(run, source, tmp_path / "out", executor())
+    model.save(run)
+    assert score(run, source, tmp_path / "out", executor()).rows == 10  # the old model is back
 
 
 def test_a_disk_that_fills_up_is_one_line_and_leaves_no_part(model_folder, tmp_path, monkeypatch):

@@ -657,7 +657,7 @@ def test_ordinary_torch_operations_train_the_same_model_up_to_rounding(stored: A
     assert np.allclose(fast.edge_trust()[1], plain.edge_trust()[1], atol=1e-2)
 
 
-@pytest.mark.parametrize("device", ["cuda:99", "gpu"])
+@pytest.mark.parametrize("device", ["cuda:99", "gpu", "meta"])
 def test_a_device_that_is_not_there_is_refused_in_one_line(device: str):
     with pytest.raises(GsscError, match=f"^train.device is '{device}', which cannot be used here .*; use cpu$"):
         BilevelTraining(GRAPH, settings(train__device=device))

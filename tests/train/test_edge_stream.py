@@ -90,6 +90,19 @@ def test_hidden_nodes_have_no_pairs() -> None:
     assert found == both_ways(EDGES[:, (EDGES != 10).all(axis=0)])
 
 
+@pytest.mark.parametrize("run", [0, 3])
+@pytest.mark.parametrize("hides", [False, True])
+def test_pairs_have_the_weights_of_their_edges(run: int, hides: bool) -> None:
+    weight = np.arange(1, 51, dtype=np.float32)  # an edge from node i to node i + 1 has weight i + 1
+    hidden = np.arange(51) >= 40 if hides else None
+    weighed = stream(run=run, weight=weight, hidden=hidden)
+    for batch in weighed.batches(Position(2)):
+        assert batch.weight is not None
+        assert batch.weight.tolist() == batch.pairs.max(axis=0).tolist()
+    assert weighed.largest_weight() == (39 if hides else 50)
+    assert next(stream(run=run).batches(Position())).weight is None
+
+
 @pytest.mark.parametrize("run", [0, 2])
 def test_every_edge_is_about_as_likely_anywhere_in_a_pass(run: int) -> None:
     """A chi-square test of pair by tenth of the pass over 300 passes, at a level of one in a million.

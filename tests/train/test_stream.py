@@ -130,6 +130,29 @@ def test_the_evidence_drops_pairs_by_their_keep_probability() -> None:
     assert next(iter(warm.epochs())).edges_kept == 2 * noisy.num_edges
 
 
+@pytest.mark.parametrize("sparsifier", ["none", "evidence"])
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+def test_edge_weights_multiply_the_keep_probabilities(tmp_path: Path, sparsifier: str, setting: str) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.choice([4.0, 1.0, 0.5], GRAPH.num_edges)
+    build_graph(InMemoryStream(GRAPH.with_(edge_weight=weight)), tmp_path / "w.graph")
+    graph = Graph.load(tmp_path / "w.graph").with_(setting=setting)
+    config = learner_settings(pair_batches=30)
+    config.sparsifier = sparsifier_settings(sparsifier)()
+    training = StreamedLearner(graph, config)
+    (record, *_) = training.epochs()
+    seen = np.ones(GRAPH.num_nodes, dtype=bool)
+    seen[GRAPH.test] = setting == "transductive"
+    edges = GRAPH.edges[:, (visible := seen[GRAPH.edges].all(axis=0))]
+    trust = np.ones(edges.shape[1]) if training.trust is None else training.trust.keep_of(edges, training.dense_rows)
+    keep = trust * weight[visible] / 4
+    spread = 2 * np.sqrt(30 * (keep * (1 - keep)).sum())
+    assert abs(record.edges_kept - 30 * 2 * keep.sum()) < 5 * spread  # an edge counts in both directions, 30 passes
+    assert training.edge_trust()[1].mean() == pytest.approx(trust.mean(), abs=0.05)  # a low weight is no wrong edge
+    unweighed = StreamedTraining(graph, pair_settings())
+    assert next(iter(unweighed.epochs())).edges_kept == 2 * edges.shape[1]  # models other than the default learner
+
+
 def test_the_budget_of_pairs_does_not_grow_with_the_graph(on_disk: Graph) -> None:
     training = StreamedTraining(on_disk, pair_settings(max_batches=2, epochs=3))
     records = list(training.epochs())

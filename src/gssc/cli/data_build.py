@@ -111,8 +111,8 @@ def source_of(options: dict[str, Any]) -> GraphStream:
     given = {key: options[key] for key in CSBM_OPTIONS if options[key] is not None}
     if name == "csbm":
         edges = options["edges"]
-        if edges is not None and not edges.isdecimal():
-            raise GsscError(f"--edges is {edges!r}; for csbm it is the number of edges")
+        if edges is not None and not (edges.isdecimal() and len(edges) < 19):  # fits into 64 bits
+            raise GsscError(f"--edges is {edges[:60]!r}; for csbm it is the number of edges")
         return CsbmStream(num_edges=None if edges is None else int(edges), seed=options["seed"], **given)
     if given:
         raise GsscError(f"--{next(iter(given)).replace('_', '-')} is an option of csbm, not of {name}")

@@ -76,6 +76,7 @@ class CommandParser(jsonargparse.ArgumentParser):
         text = re.sub(r"^argument (?:-\w/)?(--[\w.-]+):", r"\1:", text)
         text = re.sub(r"Expected a (.+)\. Got value: (.*)$", _expected, text)
         text = re.sub(r"Does not validate .* - Expected a (.+?) - Expected .* Given value: (.*)$", _expected, text)
+        text = re.sub(r"Exceeds the limit \(\d+ digits\).*$", "the number is too long", text)
         if missing := re.match(r"the following arguments are required: (.*)", text):
             text = f"missing {', '.join(map(self._typed, missing[1].split(', ')))}"
         if choices := re.match(r'expected "subcommand" to be one of \{(.*)\}', text):

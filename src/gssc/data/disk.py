@@ -102,6 +102,8 @@ def open_graph(folder: str | PathLike[str], **changes: Any) -> Graph:
     features, edges = arrays["features"], arrays["edges"]
     if len(edges) != 2 or 0 in features.shape or len(arrays["labels"]) != len(features):
         raise GsscError(f"{folder}: shapes of features, edges and labels do not fit; build the graph again")
+    if "edge_weight" in arrays and len(arrays["edge_weight"]) != edges.shape[1]:
+        raise GsscError(f"{folder}: there are not as many edge weights as edges; build the graph again")
     fields: dict[str, Any] = {
         **arrays,
         "name": about["name"],

@@ -88,3 +88,13 @@ def check_finite(rows: np.ndarray, numbers: Sequence[int] | np.ndarray) -> None:
     wrong = ~np.isfinite(rows).all(axis=1)
     if wrong.any():
         raise GsscError(f"row {numbers[int(wrong.argmax())]} of the features is not finite; build the graph again")
+
+
+def check_weights(weights: np.ndarray, first: int) -> None:
+    """Raise GsscError naming a weight that is not above 0 and finite, of edges from number ``first`` on."""
+    wrong = ~(np.isfinite(weights) & (weights > 0))
+    if wrong.any():
+        raise GsscError(
+            f"an edge from number {first} on has the weight {weights[int(wrong.argmax())]}: weights must be above 0 "
+            "and finite; build the graph again"
+        )

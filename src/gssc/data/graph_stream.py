@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from gssc.graph import Graph
 
-ROWS = 16_384  # feature rows per block
+ROWS, VALUES = 16_384, 1 << 20  # maximum number of feature rows per block, and of values in them
 EDGES = 1 << 20  # listed edges per block
 
 
@@ -102,10 +102,16 @@ class InMemoryStream:
             yield self.graph.edges[:, chosen], None if weight is None else weight[chosen]
 
 
+def rows_per_block(width: int) -> int:
+    """Return the number of feature rows per block, so that blocks of wide rows take no more memory."""
+    return max(1, min(ROWS, VALUES // max(1, width)))
+
+
 def dense_blocks(features: Any, start: int) -> Iterator[np.ndarray]:
     """Yield dense blocks of a dense or CSR matrix from row ``start`` on."""
-    for first in range(start, features.shape[0], ROWS):
-        block = features[first : first + ROWS]
+    rows = rows_per_block(features.shape[1])
+    for first in range(start, features.shape[0], rows):
+        block = features[first : first + rows]
         yield block.toarray() if sp.issparse(block) else np.asarray(block)
 
 

@@ -11,6 +11,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -157,7 +158,7 @@ class NpzStream:
         require_file(path)
         if not zipfile.is_zipfile(path):
             raise GsscError(f"{path} cannot be read as .npz, it may be damaged or cut short: write or fetch it again")
-        with zipfile.ZipFile(path) as archive:
+        with _damage_told(path), zipfile.ZipFile(path) as archive:
             self.keys = {name.removesuffix(".npy") for name in archive.namelist()}
         if "edge_index" not in self.keys or not {"x", "x_data"} & self.keys:
             raise GsscError(f"{path} needs the keys 'x' and 'edge_index'; it has {', '.join(sorted(self.keys))}")
@@ -178,9 +179,10 @@ class NpzStream:
             yield from graph_stream.dense_blocks(self.sparse, start)
             return
         file, shape, dtype = self._open("x")
-        _skip(file, start * self.width * dtype.itemsize)
-        for first in range(start, shape[0], graph_stream.ROWS):
-            count = min(graph_stream.ROWS, shape[0] - first)
+        self._skip(file, start * self.width * dtype.itemsize)
+        rows = graph_stream.rows_per_block(self.width)
+        for first in range(start, shape[0], rows):
+            count = min(rows, shape[0] - first)
             yield self._read(file, dtype, count * self.width).reshape(count, self.width)
 
     def facts(self) -> graph_stream.NodeFacts:
@@ -219,10 +221,10 @@ class NpzStream:
                 f"{self.path}: edge_weight is {weight_dtype}{list(weight_shape)} for {shape[1]} edges; it must hold "
                 "one number per edge"
             )
-        _skip(first, start * graph_stream.EDGES * dtype.itemsize)
-        _skip(second, (shape[1] + start * graph_stream.EDGES) * dtype.itemsize)
+        self._skip(first, start * graph_stream.EDGES * dtype.itemsize)
+        self._skip(second, (shape[1] + start * graph_stream.EDGES) * dtype.itemsize)
         if weights is not None:
-            _skip(weights, start * graph_stream.EDGES * weight_dtype.itemsize)
+            self._skip(weights, start * graph_stream.EDGES * weight_dtype.itemsize)
         for done in range(start * graph_stream.EDGES, shape[1], graph_stream.EDGES):
             count = min(graph_stream.EDGES, shape[1] - done)
             edges = np.stack([self._read(file, dtype, count) for file in (first, second)])
@@ -230,32 +232,34 @@ class NpzStream:
 
     def _open(self, key: str) -> tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]:
         """Open an array of the archive; return the file positioned after the header, the shape and the dtype."""
-        file = zipfile.ZipFile(self.path).open(f"{key}.npy")  # noqa: SIM115 - read to its end by the caller
-        try:
+        with _damage_told(self.path):
+            file = zipfile.ZipFile(self.path).open(f"{key}.npy")  # noqa: SIM115 - read to its end by the caller
             shape, fortran, dtype = read_npy_header(file)
-        except ValueError as error:
-            raise GsscError(f"{self.path}: {key} cannot be read ({error}): write the file again") from None
         if dtype.hasobject or (fortran and len(shape) > 1 and min(shape) > 1):
             raise GsscError(f"{self.path}: {key} must be a plain array in C order: save numpy.ascontiguousarray of it")
         return file, shape, dtype
 
     def _read(self, file: IO[bytes], dtype: np.dtype[Any], count: int) -> np.ndarray:
-        try:
+        with _damage_told(self.path):
             content = file.read(count * dtype.itemsize)
-        except (OSError, EOFError, zipfile.BadZipFile) as error:
-            raise GsscError(f"{self.path} is damaged ({error}): write or fetch it again") from None
         if len(content) < count * dtype.itemsize:
             raise GsscError(f"{self.path} is cut short: write or fetch it again")
         return np.frombuffer(content, dtype=dtype)
+
+    def _skip(self, file: IO[bytes], count: int) -> None:
+        """Skip ``count`` bytes of a file."""
+        with _damage_told(self.path):
+            while count > 0 and (piece := file.read(min(count, 1 << 22))):
+                count -= len(piece)
 
     def _sparse(self) -> sp.csr_matrix:
         return features_of(read_arrays(self.path, set(_SPARSE_KEYS)), self.path)
 
 
-def _skip(file: IO[bytes], count: int) -> None:
-    """Skip ``count`` bytes of a file."""
-    while count > 0:
-        read = len(file.read(min(count, 1 << 22)))
-        if not read:
-            return
-        count -= read
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Raise errors of NumPy and zipfile about a damaged file as a GsscError that names it."""
+    try:
+        yield
+    except _DAMAGED as error:
+        raise GsscError(f"{path} is damaged ({error}): write or fetch it again") from None

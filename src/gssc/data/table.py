@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 
 from gssc.data.arrays import as_text
 from gssc.data.labels import is_missing
+from gssc.deploy.table_rows import READ_BYTES
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.files import require_file
@@ -261,14 +261,11 @@ def _text_blocks(
     path: Path, rows: int | None, of_edges: bool, decimal: str, on_share: OnShare | None = None
 ) -> Iterator[Table]:
     """Yield a text table in blocks of rows; in one block if ``rows`` is None."""
-    try:
-        found = records_of(path, decimal, on_share=on_share)
-        names, lines = named_columns(path, found, _names_an_edge if of_edges else is_header)
-        for block in _in_blocks(lines, rows):
-            columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
-            yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
-    except (OSError, EOFError, zlib.error) as error:
-        raise GsscError(f"{path} cannot be read ({error}): write or fetch it again") from None
+    found = records_of(path, decimal, on_share=on_share)
+    names, lines = named_columns(path, found, _names_an_edge if of_edges else is_header)
+    for block in _in_blocks(lines, rows):
+        columns = list(zip(*(cells for _, cells in block), strict=True)) or [()] * len(names)
+        yield Table(path, dict(zip(names, columns, strict=True)), [line for line, _ in block])
 
 
 def _in_blocks(lines: Records, rows: int | None) -> Iterator[list[tuple[int, list[str]]]]:
@@ -286,7 +283,7 @@ def _names_an_edge(cells: list[str]) -> bool:
 def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
     with _opened_parquet(path) as file:
         start = 0
-        for batch in file.iter_batches(batch_size=rows):
+        for batch in file.iter_batches(batch_size=rows, use_threads=False):
             columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
             yield _of_parquet(path, batch.schema.names, columns, start)
             start += batch.num_rows
@@ -297,11 +294,13 @@ def _parquet_blocks(path: Path, rows: int) -> Iterator[Table]:
 
 @contextmanager
 def _opened_parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file. Raises GsscError if it cannot be read."""
+    """Open a Parquet file that is read in small pieces. Raises GsscError if it cannot be read."""
     parquet = require("pyarrow.parquet", extra="tables")
     errors = (require("pyarrow", extra="tables").ArrowException, OSError, UnicodeDecodeError)
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(
+            path, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True
+        ) as file:
             yield file
     except errors as error:
         reason = str(error).splitlines()[0] if str(error) else "damaged"

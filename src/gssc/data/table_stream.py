@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gssc.data.edge_table import edge_columns, edge_in_header, weights_of
-from gssc.data.graph_stream import EDGES, ROWS, Edges, NodeFacts, file_signature
+from gssc.data.graph_stream import EDGES, Edges, NodeFacts, file_signature, rows_per_block
 from gssc.data.labels import clean_labels
 from gssc.data.table import Table, is_integer_id, table_blocks, whole_number_shortened
 from gssc.data.tables import NodeColumns, drawn_split, labels_of_texts, parts_from_column
@@ -62,7 +62,7 @@ class TableStream:
         self._parts: list[tuple[np.ndarray, ...]] = []
         known: dict[str, str] = {}  # one string object per class, shared by its nodes
         done, columns = 0, self.columns
-        for table in table_blocks(self.nodes_path, ROWS, decimal=self.decimal):
+        for table in table_blocks(self.nodes_path, rows_per_block(self.width), decimal=self.decimal):
             self._ids.append(ids_of(table, str(columns.id)))
             if columns.multilabel:
                 self._labels.append(table.numbers(columns.labels, blank=np.nan))

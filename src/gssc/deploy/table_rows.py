@@ -25,6 +25,7 @@ from gssc.text_tables import (
 LARGEST = float(np.finfo(np.float32).max)
 BLOCK_VALUES = 1 << 20  # numbers per block; each takes fifty bytes while it is read from text
 BLOCK_ROWS = 1 << 14
+READ_BYTES = 1 << 18  # bytes of a Parquet column per read: a row group may be as large as the file
 
 
 @dataclass
@@ -167,7 +168,7 @@ def parquet_blocks(
     id_name: str | None = None,
     **options: Any,
 ) -> Iterator[TableRows]:
-    """Yield the rows of a Parquet table.
+    """Yield the rows of a Parquet table; a file is read in small pieces.
 
     Args:
         path: path shown in errors.
@@ -179,8 +180,10 @@ def parquet_blocks(
         options: for ``pyarrow.parquet.ParquetFile``.
     """
     pa, pq = require("pyarrow", extra="tables"), require("pyarrow.parquet", extra="tables")
+    if isinstance(source, Path):
+        options |= {"buffer_size": READ_BYTES, "pre_buffer": False}
     try:
-        with pq.ParquetFile(source, **options) as file:
+        with pq.ParquetFile(source, page_checksum_verification=True, **options) as file:
             rows, header = file.metadata.num_rows, list(file.schema_arrow.names)
             if limits is not None:
                 limits.check(path, rows, len(header), 1)

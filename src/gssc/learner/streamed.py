@@ -106,6 +106,7 @@ class StreamedLearner(StreamedTraining):
         choices: decisions made during training, with the reason for each.
     """
 
+    uses_edge_weights = True
     config: Config
 
     def __init__(self, graph: Graph, config: Config):

@@ -19,16 +19,16 @@ import numpy as np
 
 from gssc.deploy import DeployedModel
 from gssc.deploy.columns import feature_columns, find_id_column
+from gssc.deploy.store import DESCRIPTION
 from gssc.deploy.table_rows import TableRows, parquet_blocks, text_blocks
 from gssc.deploy.tables import column_names, predicted_names
 from gssc.errors import GsscError
 from gssc.extras import require
-from gssc.files import atomic_write
+from gssc.files import atomic_write, sha256
 from gssc.text_tables import PARQUET_ENDINGS, ending, is_header, records_of
 
 ROWS_PER_PART = 1 << 20
 BUFFERED_VALUES = 1 << 18  # probabilities in memory before they are written
-READ_BYTES = 1 << 18  # bytes of a Parquet column per read: a row group may be as large as the file
 NOTE = b"gssc.score"
 ROWS_PREFIX = ".rows-"
 SECONDS_BETWEEN_COUNTS = 1.0
@@ -48,6 +48,7 @@ class FileJob:
         rows_per_part: rows of every part but the last.
         decimal: decimal mark in text tables, a point or a comma.
         key: type of the ids in its parts, see :func:`head_of`; None for the type in the file itself.
+        digest: digest of the model, see :func:`digest_of_model`; a model that was replaced since then is refused.
     """
 
     run: str
@@ -59,6 +60,7 @@ class FileJob:
     rows_per_part: int = ROWS_PER_PART
     decimal: str = "."
     key: str | None = None
+    digest: str | None = None
 
     def part(self, number: int) -> Path:
         """Return the path of a part; in the order of their names, parts have the order of the rows."""
@@ -143,7 +145,7 @@ def _note(path: Path, read: bool) -> dict[str, Any] | None:
 
 
 def _score(job: FileJob, state: list[int], blocks: Iterator[TableRows], number: int, start: int) -> None:
-    model = _model(job.run)
+    model = _model(job.run, job.digest)
     block = next(blocks, None)
     while block is not None or start == 0:
         with _Part(job, state, model, number, start) as part:
@@ -224,10 +226,10 @@ class _Part:
 
 
 def _blocks(job: FileJob) -> Iterator[TableRows]:
-    model, path = _model(job.run), Path(job.path)
+    model, path = _model(job.run, job.digest), Path(job.path)
     wanted, width = model.feature_names, model.widths[0]
     if ending(path) in PARQUET_ENDINGS:
-        return parquet_blocks(path, path, wanted, width, buffer_size=READ_BYTES, pre_buffer=False)
+        return parquet_blocks(path, path, wanted, width)
     return text_blocks(path, records_of(path, job.decimal), wanted, width)
 
 
@@ -282,7 +284,7 @@ def _key_types(job: FileJob) -> dict[str, Any]:
     pa = require("pyarrow", extra="tables")
     key = job.key
     if key is None:
-        key = head_of(Path(job.path), _model(job.run).feature_names, job.decimal).key
+        key = head_of(Path(job.path), _model(job.run, job.digest).feature_names, job.decimal).key
     if key:
         return {"id": pa.type_for_alias(key)}
     return {**({"file": pa.string()} if job.many else {}), "row": pa.int64()}
@@ -296,6 +298,15 @@ def _key_array(pa: Any, ids: np.ndarray | None, kind: Any) -> Any:
     return pa.array([str(value) for value in values], kind)
 
 
+def digest_of_model(run: str | Path) -> str:
+    """Return a digest of the model in a folder: of its description, which has the digest of its weights."""
+    return sha256(Path(run) / DESCRIPTION)
+
+
 @lru_cache(maxsize=1)
-def _model(run: str) -> DeployedModel:
-    return DeployedModel.load(run)
+def _model(run: str, digest: str | None) -> DeployedModel:
+    """Return the model in a folder, loaded once per process. Raises GsscError if it is not the one with this digest."""
+    model = DeployedModel.load(run)
+    if digest is not None and digest_of_model(run) != digest:
+        raise GsscError(f"the model in {run} was replaced while it was in use; score everything with --overwrite")
+    return model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from gssc.errors import GsscError
 from gssc.evaluate.executor import Executor, LocalProcesses
 from gssc.extras import require
 from gssc.files import keep_others_out, read_json, write_json
-from gssc.scoring.parts import ROWS_PER_PART, ROWS_PREFIX, FileJob, all_parts_of, head_of, score_file
+from gssc.scoring.parts import ROWS_PER_PART, ROWS_PREFIX, FileJob, all_parts_of, digest_of_model, head_of, score_file
 from gssc.text_tables import PARQUET_ENDINGS, TEXT_ENDINGS, ending
 
 MANIFEST = "_manifest.json"  # readers of Parquet folders ignore names that begin with _
@@ -64,7 +63,8 @@ def score(
     source, out = Path(source), Path(out)
     files = input_files(source, out)
     key = common_key(run, files, decimal)
-    about = {"format": FORMAT, "model": _digest(run), "files": [name for name, _ in files]}
+    digest = digest_of_model(run)
+    about = {"format": FORMAT, "model": digest, "files": [name for name, _ in files]}
     _check_folder(out, about, overwrite)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,16 @@ def score(
         model, folder = (os.fspath(Path(each).absolute()) for each in (run, out))
         jobs = [
             FileJob(
-                model, os.fspath(path.absolute()), name, number, folder, source.is_dir(), rows_per_part, decimal, key
+                model,
+                os.fspath(path.absolute()),
+                name,
+                number,
+                folder,
+                source.is_dir(),
+                rows_per_part,
+                decimal,
+                key,
+                digest,
             )
             for number, (name, path) in enumerate(files)
         ]
@@ -162,12 +171,6 @@ def common_key(run: str | Path, files: list[tuple[str, Path]], decimal: str) -> 
     if len(kinds) > 1:
         return "string" if kinds & {"string", "uint64"} else "int64"
     return kinds.pop() if kinds else None
-
-
-def _digest(run: str | Path) -> str:
-    """Return a digest of the model, which is loaded once to check that it is complete."""
-    DeployedModel.load(run)
-    return hashlib.sha256((Path(run) / "model.json").read_bytes()).hexdigest()
 
 
 def _check_folder(out: Path, about: dict[str, Any], overwrite: bool) -> None:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gssc.data.array_file import ArrayFile
+from gssc.data.disk_checks import check_weights
 
 BLOCK = 2048  # edges that are read together
 BLOCKS = 32  # blocks per buffer
@@ -43,12 +44,14 @@ class PairBatch:
         index: positions of the pairs of this batch among them, [B].
         rng: generator for everything drawn for this batch.
         next: position of the next batch.
+        weight: weights of the pairs of the buffer, [n]; None if edges have no weights.
     """
 
     pairs: np.ndarray
     index: np.ndarray
     rng: np.random.Generator
     next: Position
+    weight: np.ndarray | None = None
 
 
 class EdgeStream:
@@ -63,6 +66,7 @@ class EdgeStream:
         hidden: nodes whose edges are left out, [N] booleans; None for no such nodes.
         run: 0 shuffles single pairs. Otherwise this many consecutive edges stay together, which mostly have an end in
             common, and a batch has each of its edges once, for both directions: fewer rows per pair.
+        weight: weights of the edges, [E]; None if they have none.
     """
 
     def __init__(
@@ -74,9 +78,10 @@ class EdgeStream:
         blocks: int = BLOCKS,
         hidden: np.ndarray | None = None,
         run: int = 0,
+        weight: np.ndarray | None = None,
     ):
         self.edges, self.batch_size, self.seed = edges, batch_size, seed
-        self.file = ArrayFile(edges)
+        self.file, self.weights = ArrayFile(edges), None if weight is None else ArrayFile(weight)
         self.block, self.blocks, self.hidden, self.run = block, blocks, hidden, run
 
     def batches(self, start: Position) -> Iterator[PairBatch]:
@@ -84,8 +89,10 @@ class EdgeStream:
         order = self._order(start.passes)
         buffers = -(-len(order) // self.blocks)
         for buffer in range(start.buffer, buffers):
-            edges = self._read(order[buffer * self.blocks : (buffer + 1) * self.blocks])
+            edges, weight = self._read(order[buffer * self.blocks : (buffer + 1) * self.blocks])
             pairs = edges if self.run else np.concatenate([edges, edges[::-1]], axis=1)
+            if weight is not None and not self.run:
+                weight = np.tile(weight, 2)
             parts = self._parts(pairs.shape[1], np.random.default_rng([self.seed, start.passes, buffer, 0]))
             for number in range(start.batch if buffer == start.buffer else 0, len(parts)):
                 following = Position(start.passes, buffer, number + 1)
@@ -94,7 +101,7 @@ class EdgeStream:
                     if buffer + 1 == buffers:
                         following = Position(start.passes + 1, 0, 0)
                 rng = np.random.default_rng([self.seed, start.passes, buffer, 1 + number])
-                yield PairBatch(pairs, parts[number], rng, following)
+                yield PairBatch(pairs, parts[number], rng, following, weight)
 
     def endless(self, start: Position) -> Iterator[PairBatch]:
         """Yield batches from a position on, pass after pass; ends only if there is no edge to read."""
@@ -110,7 +117,17 @@ class EdgeStream:
         """Return about ``count`` edges that are not hidden, in random blocks of the graph, [2, n]."""
         blocks = -(-self.edges.shape[1] // self.block)
         chosen = np.random.default_rng([seed, 16]).permutation(blocks)[: -(-count // self.block)]
-        return self._read(chosen * self.block)
+        return self._read(chosen * self.block)[0]
+
+    def largest_weight(self) -> float:
+        """Return the largest weight of an edge that is not hidden; raises GsscError for an invalid weight."""
+        largest = 0.0
+        for start in range(0, self.edges.shape[1] if self.weights else 0, self.block):
+            _, weight = self._read(np.array([start]))
+            assert weight is not None
+            check_weights(weight, start)
+            largest = max(largest, weight.max(initial=0))
+        return largest
 
     def _order(self, passes: int) -> np.ndarray:
         """Return the first edges of the blocks in the order of a pass."""
@@ -125,13 +142,15 @@ class EdgeStream:
         order = (starts[:, None] + np.arange(self.run)).ravel()
         return cut(order[order < count], -(-self.batch_size // 2))
 
-    def _read(self, starts: np.ndarray) -> np.ndarray:
-        """Return the edges of some blocks, [2, n] int64."""
-        found = [self.file.columns(start, start + self.block) for start in np.sort(starts).tolist()]
-        edges = np.concatenate(found, axis=1).astype(np.int64)
+    def _read(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the edges of some blocks, [2, n] int64, and their weights, [n]."""
+        blocks = [(start, start + self.block) for start in np.sort(starts).tolist()]
+        edges = np.concatenate([self.file.columns(*block) for block in blocks], axis=1).astype(np.int64)
+        weight = None if self.weights is None else np.concatenate([self.weights.block(*block) for block in blocks])
         if self.hidden is not None:
-            edges = edges[:, ~self.hidden[edges].any(axis=0)]
-        return edges
+            seen = ~self.hidden[edges].any(axis=0)
+            edges, weight = edges[:, seen], None if weight is None else weight[seen]
+        return edges, weight
 
 
 def cut(order: np.ndarray, size: int, least: int = 2) -> list[np.ndarray]:

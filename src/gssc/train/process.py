@@ -116,7 +116,7 @@ def usable_device(name: str) -> torch.device:
     """Return the torch device with this name. Raises GsscError if it cannot be used on this machine."""
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).cpu()  # there and back: a meta device takes numbers and returns none
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise GsscError(f"train.device is {name!r}, which cannot be used here ({reason}); use cpu") from None

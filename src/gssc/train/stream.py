@@ -9,6 +9,7 @@ part          in memory (:mod:`gssc.train.bilevel`)  here
 ============  =====================================  ============================================================
 pairs         all, both directions, int64            blocks in random order (:mod:`gssc.train.edge_stream`)
 sparsifier    a keep probability per edge            the evidence of a batch's edges, when the batch is made
+edge weights  multiply the keep probabilities        the same, in the default learner; other models ignore them
 class weight  endpoints of all kept pairs            degrees of labelled nodes
 scored        every node, every epoch                at most 10,000 validation, 2,000 training and test nodes
 homophily     over all kept edges                    a ratio summed over the batches of the epoch
@@ -44,6 +45,7 @@ from gssc.train.selection import BestEpoch
 from gssc.train.streamed_scores import NO_EDGES, RowScores, StreamedJudge, StreamedStep
 from gssc.train.theta import CENTER_NODES, PairTraining
 from gssc.train.training import Outcome, Step, Training
+from gssc.trust.edges import LEAST
 from gssc.trust.streamed import NodeSketches, Sketches, StreamedTrust
 
 SPARSIFIERS = ("none", "evidence")  # sparsifiers that can be computed for a batch of edges
@@ -90,6 +92,7 @@ class StreamedTraining(PairTraining):
 
     Attributes:
         sketches, trust: sketches of nodes and trust in edges; computed when training starts or is resumed.
+        largest_weight: largest weight of an edge that is visible in training.
         teacher: returns probabilities for nodes from their sketches and scaled feature rows; both ends of every pair
             are then trained towards them too.
         position: position of the next batch.
@@ -98,6 +101,7 @@ class StreamedTraining(PairTraining):
     """
 
     streams: ClassVar[bool] = True
+    uses_edge_weights: ClassVar[bool] = False  # of the graph
     counters: ClassVar[tuple[str, ...]] = (*Training.counters, "phase", "position_numbers")
 
     def __init__(
@@ -121,10 +125,11 @@ class StreamedTraining(PairTraining):
         self.phase = "sketch"
         self.preparing, self.prepared = "", 0.0
         self.position = Position()
-        self.files = file_states(graph.features, graph.edges)
+        self.files = file_states(graph.features, graph.edges, graph.edge_weight)
         self.sketches: Sketches | None = None
         self.trust: StreamedTrust | None = None
         self.teacher: Teacher | None = None
+        self.largest_weight = 0.0
         with computing(self.settings.train.threads):
             self._build()
 
@@ -138,7 +143,15 @@ class StreamedTraining(PairTraining):
         self.center_nodes = min(CENTER_NODES, max(512, NUMBERS_AT_A_TIME // width))
         self.ahead = min(AHEAD, max(1, NUMBERS_AHEAD // (3 * config.train.batch_size * width)))
         run = RUN if config.model.mix_at == "output" else 0
-        self.stream = EdgeStream(graph.edges, config.train.batch_size, config.train.seed, hidden=self.hidden, run=run)
+        self.edge_weight = graph.edge_weight if self.uses_edge_weights else None
+        self.stream = EdgeStream(
+            graph.edges,
+            config.train.batch_size,
+            config.train.seed,
+            hidden=self.hidden,
+            run=run,
+            weight=self.edge_weight,
+        )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
             self._build_classifier(graph)
@@ -180,7 +193,7 @@ class StreamedTraining(PairTraining):
 
     def _check_files(self) -> None:
         """Raise GsscError if a file of the graph was written to since training began: its digest is no longer valid."""
-        now = file_states(self.graph.features, self.graph.edges)
+        now = file_states(self.graph.features, self.graph.edges, self.graph.edge_weight)
         for path, before in self.files.items():
             if path in now and now[path] != before:
                 raise GsscError(f"{path} was changed while it was trained on; restore it or build the graph again")
@@ -205,6 +218,7 @@ class StreamedTraining(PairTraining):
         if self.settings.sparsifier.name == "evidence":
             self.preparing = "trust in edges"
             self.trust = StreamedTrust.fitted(self.sketches, self.sampled_edges(seed), self.dense_rows, seed)
+        self.largest_weight = self.stream.largest_weight()
         self.class_weight = self._degree_class_weight()
 
     def _show_sketching(self, part: str, share: float) -> None:
@@ -243,23 +257,27 @@ class StreamedTraining(PairTraining):
                 yield batch
 
     def made_batch(self, drawn: PairBatch, sparsify: bool) -> StreamedBatch | None:
-        """Return a batch with its feature rows, without pairs dropped by the evidence; None if fewer than two stay."""
+        """Return a batch with its feature rows, without the pairs that are dropped; None if fewer than two stay."""
         batch = self.batches.batch(drawn.pairs, drawn.index, drawn.rng)
         ends = drawn.pairs[:, batch.index]
         found = StreamedBatch(**_fields(batch), ends=ends)
-        trust = self.trust if sparsify else None
-        if trust is None and self.teacher is None:
+        trust, weight = (self.trust, drawn.weight) if sparsify else (None, None)
+        if trust is None and self.teacher is None and weight is None:
             return found
         assert self.sketches is not None
         assert isinstance(batch.rows, Tensor)
         sketches, rows = self.sketches.of_nodes(batch.nodes), batch.rows.cpu().numpy()
         if self.teacher is not None:
             found.soft = torch.from_numpy(self.teacher(sketches, rows)).to(self.device)
-        if trust is None:
+        if trust is None and weight is None:
             return found
-        places = torch.stack([batch.source, batch.target]).cpu().numpy()
+        keep = np.ones(len(batch), np.float32)
+        if trust is not None:
+            keep = trust.keep(sketches, rows, torch.stack([batch.source, batch.target]).cpu().numpy())
+        if weight is not None:
+            keep = np.maximum(keep * (weight[batch.index] / self.largest_weight), LEAST)
         draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
-        kept = np.flatnonzero(draws < trust.keep(sketches, rows, places))
+        kept = np.flatnonzero(draws < keep)
         if len(kept) < 2 and self.processes.count == 1:
             return None
         kept = kept if len(kept) >= 2 else np.arange(2)  # every process must take every step
