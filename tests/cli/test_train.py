@@ -45,6 +45,12 @@ def test_no_validation_nodes_trains_the_full_schedule_and_says_so(gssc, tmp_path
     assert (metrics["val_score"], metrics["best_epoch"], metrics["epochs"]) == (None, 5, 6)
 
 
+def test_a_model_without_a_recipe_is_announced_with_defaults(gssc, graph_file: Path) -> None:
+    done = gssc("train", "--graph", graph_file, "--out", "runs/fast", "--fast")
+    assert done.returncode == 0, done.stderr
+    assert "settings: defaults and options" in done.stderr
+
+
 def test_the_next_command_is_one_that_a_shell_understands_and_one_class_is_noted(gssc, tmp_path: Path) -> None:
     graph = csbm(nodes=60, degree=4)
     graph.with_(labels=np.zeros(60, dtype=int), class_names=("only",)).save(tmp_path / "graph.npz")

@@ -56,7 +56,7 @@ class LearnerTrainSettings:
     Args:
         normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,
             ``row`` divides rows by their sums, ``standard`` puts columns on one scale, ``asinh`` also compresses
-            long tails, ``none`` does none of it.
+            long tails, ``none`` leaves rows as they are.
         class_weight: ``none``, or ``balanced``: every class counts alike, however many labels it has.
         seed: every random choice follows from it.
         threads: threads of the matrix products; part of what determines the exact result.
