@@ -1,4 +1,4 @@
-"""The wheel and the sdist, built and used as a stranger would: in an environment of their own, without torch."""
+"""The wheel and the sdist, built, installed and used in an environment of their own, without torch."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_asymmetric_by_hand() -> None:
 
 
 def test_equal_rows_go_to_the_same_class_and_other_rows_elsewhere() -> None:
-    """With one-hot rows scaled far up, a projection of the row would decide alone; scaled to length 1, it leans."""
+    """Without scaling to length 1, the projection of a long row would decide its class with certainty."""
     rows = np.repeat(np.eye(2), 4000, axis=0)
     graph = Graph(rows, [[0], [1]], labels=np.zeros(8000, dtype=int), train=np.arange(8000), class_names="abcd")
     flipped = instance(graph, 1.0, rng(3)).graph.labels

@@ -333,7 +333,7 @@ def test_any_flipped_bit_is_noticed(tmp_path_factory: pytest.TempPathFactory, po
 
 
 def forge(folder: Path, **changes: object) -> None:
-    """Change a description and recompute its digest, as someone who means harm would."""
+    """Change a description and recompute its digest, as an attacker would."""
     description = {**json.loads((folder / "model.json").read_text()), **changes}
     description = {name: value for name, value in description.items() if value is not ... and name != "digest"}
     (folder / "model.json").write_text(json.dumps({**description, "digest": store._digest(description)}))

@@ -126,7 +126,7 @@ def _usable(name: str, value: Any) -> bool:
 
 
 def _of_model(folder: Path, read: Callable[[Path], T], name: str) -> T:
-    """Return what ``read`` returns for a file of the model folder. Raises GsscError that says why if it is missing."""
+    """Return what ``read`` returns for a file of the model folder. Raises GsscError with the reason if it is gone."""
     try:
         return read(folder / name)
     except FileNotFoundError:
