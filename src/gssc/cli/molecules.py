@@ -149,10 +149,11 @@ def train_molecules(args: Any) -> None:
         console.print(f"resume with: gssc train --out {quote(str(folder))} --resume", soft_wrap=True)
         raise
     val, test = (shown_score(metrics[part], regression) for part in ("val_score", "test_score"))
-    Console(markup=False, highlight=False).print(
+    result = Console(markup=False, highlight=False)
+    result.print(
         f"{metrics['dataset']} ({metrics['split']}), {model}: {'RMSE' if regression else 'ROC-AUC'} {val} validation, "
-        f"{test} test; {metrics['seconds']} s; saved to {folder}",
-        soft_wrap=True,
+        f"{test} test; {metrics['seconds']:.1f} s; saved to {folder}",
+        soft_wrap=not result.is_terminal,
     )
     if not regression and "unknown" in (val, test):
         console.print(
