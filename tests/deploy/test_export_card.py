@@ -151,7 +151,7 @@ def test_what_is_not_a_finished_run(model: DeployedModel, tmp_path: Path) -> Non
     with pytest.raises(GsscError, match="there is no such folder"):
         read_run_model(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(GsscError, match="cannot be exported: it has no model.json"):
+    with pytest.raises(GsscError, match="has no model that works alone: it has no model.json"):
         read_run_model(tmp_path / "empty")
     (tmp_path / "empty" / "scores.npz").touch()
     for read in (read_run_model, DeployedModel.load):

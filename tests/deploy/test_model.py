@@ -301,6 +301,7 @@ def edit(path: Path, **changes: object) -> None:
         (lambda run: (run / "model.json").write_bytes(b"\xff\xfe\x00"), "is not JSON"),
         (lambda run: (run / "model.json").write_text("[]"), "is not a JSON object"),
         (lambda run: (run / "model.json").write_text("{}"), "does not describe a gssc model"),
+        (lambda run: (run / "model.json").write_text('{"format": "gssc-molecules-2"}'), "takes SMILES"),
         (lambda run: edit(run / "model.json", class_names=["dog", "cat"]), "was changed after it was written"),
         (lambda run: edit(run / "model.json", temperature=2), "was changed after it was written"),
         (lambda run: edit(run / "model.json", digest=None), "was changed after it was written"),

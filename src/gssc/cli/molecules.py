@@ -279,11 +279,13 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
 
 def is_molecule_model(folder: str | Path) -> bool:
     """Return whether a folder holds a model that takes SMILES, or a run on molecules whose model is not deployable."""
+    from gssc.deploy.store import OF_MOLECULES
+
     try:
         about = read_json(Path(folder) / "model.json")
     except (OSError, GsscError):
         return is_molecule_run(folder)
-    return str(about.get("format", "")).startswith("gssc-molecules")
+    return str(about.get("format", "")).startswith(OF_MOLECULES)
 
 
 def molecule_app(folder: str, limits: Any, token: str | None, hosts: Sequence[str]) -> Any:

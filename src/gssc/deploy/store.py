@@ -29,6 +29,7 @@ DESCRIPTION = "model.json"
 SCORES = "scores.npz"  # written instead by a run whose model needs the graph
 FORMAT = "gssc-mlp"
 FORMAT_VERSION = 1
+OF_MOLECULES = "gssc-molecules"  # beginning of the formats of gssc.molecules.deployed
 LARGEST_TEMPERATURE = 1e30  # keeps logits divided by it apart from zero
 T = TypeVar("T")
 _FIELDS: dict[str, type | tuple[type, ...]] = {
@@ -99,6 +100,8 @@ def load(folder: Path) -> dict[str, Any]:
 
 def _read_description(path: Path) -> dict[str, Any]:
     description = _of_model(path.parent, read_json, path.name)
+    if str(description.get("format")).startswith(OF_MOLECULES):
+        raise GsscError(f"{path.parent} holds a model for molecules, which takes SMILES and not feature rows")
     if description.get("format") != FORMAT:
         raise GsscError(f"{path} does not describe a gssc model")
     if description.get("format_version") != FORMAT_VERSION:
