@@ -257,12 +257,12 @@ def test_every_free_pair_is_drawn_equally_often(make) -> None:
 
 
 def test_not_enough_edges_or_pairs() -> None:
-    with pytest.raises(GsscError, match="3 edges were to be added, but only 2 pairs of nodes without an edge"):
+    with pytest.raises(GsscError, match="cannot add 3 edges: only 2 pairs of nodes without an edge"):
         add(square(), 0.75, rng())
     with pytest.raises(GsscError, match="would remove all 4 edges"):
         remove(square(), 1.0, rng())
     other = square(labels=[0, 1, 0, 1])
-    with pytest.raises(GsscError, match="1 edges were to be removed, but there are only 0 within classes"):
+    with pytest.raises(GsscError, match="cannot remove 1 edge: there are only 0 within classes"):
         dice(other, 0.5, rng())
     with pytest.raises(GsscError, match="only 0 pairs of nodes of two classes"):
         dice(other, 0.25, rng())

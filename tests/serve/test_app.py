@@ -124,7 +124,7 @@ def test_tables_come_back_as_predict_writes_them(client, small, tmp_path: Path, 
         (b"nothing", "multipart/form-data; boundary=xx", 422, "the form cannot be read"),
         (*form("t.csv", CSV, "text/csv", field="other"), 422, "the form has no file named 'file'"),
         (*form("t.csv", b"1,2,x\n1,2,y\n", "text/csv"), 422, "t.csv:2: column 'x' is 'y'"),
-        (*form("/etc/passwd", b"x\ny\n", "text/csv"), 422, "passwd: rows have 1 features"),
+        (*form("/etc/passwd", b"x\ny\n", "text/csv"), 422, "passwd: rows have 1 feature"),
         (b"PAR1", "text/csv", 422, "cannot read table.parquet: "),
     ],
 )
