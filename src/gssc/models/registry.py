@@ -88,7 +88,7 @@ MODELS = {
     "str_contrast": ModelEntry(
         "str_contrast",
         "STRContrast",
-        "this package's method: an MLP trained on pairs",
+        "the MLP of the paper, trained on pairs",
         "GSSC, Sec. III",
         "gssc.train.bilevel:BilevelTraining",
         config="gssc.config:ContrastConfig",
