@@ -1,4 +1,4 @@
-"""Edges in every form people have them, and their weights through everything a graph goes through."""
+"""Edges in every accepted form, and their weights through every conversion and change of a graph."""
 
 from __future__ import annotations
 
