@@ -29,6 +29,8 @@ from gssc.settings import Settings, parse_section, read_settings
 from gssc.tracking import TRACKERS
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from gssc.run import Run
     from gssc.train.distributed import Processes
 
@@ -310,11 +312,9 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
     console = Console(markup=False)  # a name may hold brackets
     one_line = not console.is_terminal  # a terminal gets lines that break between words
     console.print(table)
-    if reason := metrics.get("kept_because"):
+    if reason := metrics.get("kept_because"):  # has the choice of the student, too
         console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=one_line)
-    for name, reason in metrics.get("choices", {}).items():
-        if name != "student":  # in the line above
-            console.print(f"  {name}: {reason}", soft_wrap=one_line)
+    show_choices(console, {name: reason for name, reason in metrics.get("choices", {}).items() if name != "student"})
     for note in metrics.get("notes", []):
         console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=one_line)
     if reason := metrics.get("needs_graph"):
@@ -322,6 +322,23 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
         return
     following = f"gssc predict {quote(str(run.folder))} ROWS --out predictions.csv"
     console.print(f"saved to {run.folder}; next: {following}", soft_wrap=True)
+
+
+def show_choices(console: Console, choices: dict[str, str]) -> None:
+    """Show what the training decided, a line per choice; on a terminal, long reasons are wrapped beside the name."""
+    from rich.table import Table
+
+    if not console.is_terminal:
+        width = max(map(len, choices), default=0)
+        for name, reason in choices.items():
+            console.print(f"  {name:<{width}}  {reason}", soft_wrap=True)
+        return
+    lines = Table.grid(padding=(0, 0, 0, 2))
+    lines.add_column(no_wrap=True)
+    lines.add_column()
+    for name, reason in choices.items():
+        lines.add_row(name, reason)
+    console.print(lines)
 
 
 def shown(name: str, value: Any) -> str:
