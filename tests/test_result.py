@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gssc.config import ContrastConfig, parse_config
 from gssc.data import csbm
+from gssc.errors import GsscError
 from gssc.features import FeatureTable
 from gssc.graph import Graph
 from gssc.learner.settings import Config
@@ -81,6 +83,28 @@ def test_a_scaling_that_held_out_labels_chose_is_not_noted() -> None:
     assert result._scale_note() is None
     result.config.train.normalize = "none"
     assert "different scales" in result._scale_note()
+
+
+def test_a_column_far_from_zero_is_noted_by_its_name() -> None:
+    features = GRAPH.features.copy()
+    features[:, 1] += 1e6
+    for names, shown in ((None, "1"), ([f"x{number}" for number in range(GRAPH.num_features)], "'x1'")):
+        notes = fit(GRAPH.with_(features=features, feature_names=names), quick(normalize="standard")).notes
+        assert any(f"column {shown} lies far from zero" in note for note in notes)
+    assert not any("far from zero" in note for note in fit(GRAPH, quick(normalize="standard")).notes)
+
+
+@pytest.mark.parametrize(
+    ("graph", "config", "message"),
+    [
+        (GRAPH.features, None, "graph is a ndarray: make a gssc.Graph"),
+        (None, None, "graph is a NoneType"),
+        (GRAPH, {"train": {"seed": 1}}, "config is a dict: make settings of a dict by gssc.parse_config"),
+    ],
+)
+def test_what_is_no_graph_or_no_settings_is_explained(graph: Any, config: Any, message: str) -> None:
+    with pytest.raises(GsscError, match=message):
+        fit(graph, config)
 
 
 def test_keep_probabilities_that_are_all_alike_are_noted() -> None:

@@ -129,6 +129,7 @@ def test_files_of_another_kind_are_recognised(tmp_path: Path, content: bytes, me
     [
         ("1,5", "write decimals with a point, or read decimal commas with decimal=',' (--decimal ,)"),
         ("1,500", "write thousands without a separator, or read decimal commas with decimal=',' (--decimal ,)"),
+        ("-0,314", "write decimals with a point, or read decimal commas with decimal=',' (--decimal ,)"),
         ("1,500,000", "write thousands without a separator"),
         ("-12,500.75", "write thousands without a separator"),
         ("#N/A", "fill in the missing value or leave the row out"),

@@ -160,7 +160,6 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         rng = check_random_state(self.random_state)
         codes = self._learn_classes(y)
         scaling = Scaling.of(features, self.normalize)
-        self._warn_of_far_columns(scaling)
         if edge_index is None:
             table = RowGraph.found(features, codes, scaling, self.n_neighbors, self.max_rows, rng)
         else:
@@ -267,15 +266,6 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             )
         return codes
 
-    def _warn_of_far_columns(self, scaling: Scaling) -> None:
-        far = scaling.far_column()
-        if far is not None:
-            warnings.warn(
-                f"column {self._column(far)} lies far from zero compared with its spread, so single precision loses "
-                "digits: subtract its mean first",
-                stacklevel=5,
-            )
-
     def _settings(self, rng: np.random.RandomState) -> Config:
         """Return the parameters as settings."""
         config = parse_config(self.config or {})
@@ -320,7 +310,8 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
         self.edge_keep_probability_ = table.by_column(*result.edge_trust())
         logits = in_double(self.model_, features, len(self.model_.layers))
         val = table.rows[result.graph.val]
-        self._judge_calibration(logits[val], codes[val])
+        of_val = result.outcome.val_scores
+        self._judge_calibration(logits[val] if of_val is None else of_val, codes[val])
         self.model_.metadata = self._facts(result)
         self.transduction_ = self.classes_[np.where(codes >= 0, codes, logits.argmax(axis=1))]
         for note in result.notes:
@@ -370,9 +361,6 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
             if not problems:
                 raise
             raise InputError(problems) from None
-
-    def _column(self, number: int) -> str:
-        return repr(self.feature_names_in_[number]) if hasattr(self, "feature_names_in_") else str(number)
 
 
 def _cells_that_are_not_numbers(table: Any) -> str:

@@ -78,6 +78,15 @@ def require(module: str, extra: str) -> Any:
         raise _not_installed(top, extra) from None
 
 
+def sklearn_seed(seed: int) -> int:
+    """Return a seed in the range of scikit-learn, below 2**32; seeds in it are unchanged.
+
+    >>> sklearn_seed(7), sklearn_seed(2**40 + 7)
+    (7, 7)
+    """
+    return seed % 2**32
+
+
 def deferred(module: str, extra: str) -> Any:
     """Return a stand-in for ``module`` that imports it, as :func:`require` does, when something of it is first used.
 

@@ -95,6 +95,8 @@ class Graph:
         nodes = self._count_nodes() if features is None else int(features.shape[0])
         node_ids = clean_node_ids(rows if self.node_ids is None else self.node_ids, nodes)
         edges, edge_weight, cleaned = self.edges, self.edge_weight, Cleaning()
+        if edges is None:
+            raise GsscError("edges are None: give the edges of the graph; for a table without edges use GSSCClassifier")
         if edges is not _checked_edges or features is None:
             listed, listed_weight = as_edges(edges, node_ids, nodes)
             edges, edge_weight, cleaned = clean_edges(

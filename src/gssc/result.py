@@ -14,6 +14,7 @@ from gssc.calibration import GREATEST, LEAST, PRIOR_ROWS, expected_calibration_e
 from gssc.config import DEFAULT_MODEL, RunConfig, parse_config
 from gssc.data.scaling import column_spread, some_rows
 from gssc.deploy import DeployedModel
+from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.train.registry import training_for
 from gssc.train.training import Epoch, NeedsGraph, Outcome, Training
@@ -58,7 +59,10 @@ class Result:
             self._needs_graph = reason
         else:
             self._calibrate(self._model)
-        notes = self._scale_note(), self._trust_note(), self._temperature_note(), self.training.note()
+        notes = (
+            *(self._scale_note(), self._far_note(), self._trust_note(), self._temperature_note()),
+            self.training.note(),
+        )
         self.notes = list(filter(None, notes))
 
     def __repr__(self) -> str:
@@ -152,6 +156,18 @@ class Result:
             "the largest ones dominate: consider --train.normalize standard"
         )
 
+    def _far_note(self) -> str | None:
+        """Return a note if a column lies so far from zero that the scaling cancels the digits of its values."""
+        scaling = getattr(self.training, "scaling", None)
+        far = None if scaling is None else scaling.far_column()
+        if far is None:
+            return None
+        names = self.graph.feature_names
+        return (
+            f"column {far if names is None else repr(names[far])} lies far from zero compared with its spread, so "
+            "single precision loses digits: subtract its mean first"
+        )
+
     def _trust_note(self) -> str | None:
         """Return a note if all edges have about the same keep probability."""
         if not self.training.weighs_edges:
@@ -180,11 +196,13 @@ class Result:
         if not graph.task.has_classes or len(graph.val) == 0:
             return
         val, test = (part[:: max(1, len(part) // CALIBRATED)] for part in (graph.val, graph.test))
-        weight = None
+        val_scores, weight = self.outcome.val_scores, None
+        of_val = logits[val] if val_scores is None else val_scores[:: max(1, len(graph.val) // CALIBRATED)]
         if self.label_weight is not None:
-            val = val[self.label_weight[val] > 0]  # a label of weight zero does not count
+            counts = self.label_weight[val] > 0  # a label of weight zero does not count
+            val, of_val = val[counts], of_val[counts]
             weight = self.label_weight[val]
-        model.temperature = fit_temperature(logits[val], graph.labels[val], PRIOR_ROWS, weight)
+        model.temperature = fit_temperature(of_val, graph.labels[val], PRIOR_ROWS, weight)
         before, after = (softmax(logits[test] / t, axis=1) for t in (1.0, model.temperature))
         truth = graph.labels[test]
         self.calibration = {
@@ -196,6 +214,10 @@ class Result:
 
 def make_training(graph: Graph, config: RunConfig) -> Any:
     """Return the training of the model that ``config.model.name`` names; streamed for a large graph on disk."""
+    if not isinstance(graph, Graph):
+        raise GsscError(f"graph is a {type(graph).__name__}: make a gssc.Graph of features, edges and labels")
+    if not isinstance(config, RunConfig):
+        raise GsscError(f"config is a {type(config).__name__}: make settings of a dict by gssc.parse_config")
     kind = training_for(graph, config)
     return kind(graph if kind.streams else graph.in_memory(), config)
 

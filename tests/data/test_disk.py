@@ -132,6 +132,33 @@ def test_names_stored_as_bytes_are_built_as_they_are_loaded(tmp_path: Path) -> N
     assert (graph.class_names, graph.name) == (loaded.class_names, loaded.name) == (("a", "b"), "n")
 
 
+@pytest.mark.parametrize("kind", ["S3", ">i8", ">U2", "float64"])
+def test_ids_of_a_file_are_built_as_they_are_loaded(tmp_path: Path, kind: str) -> None:
+    arrays = {"x": np.eye(3), "edge_index": [[0, 1], [1, 2]], "y": [0, 1, 0], "node_id": np.arange(3).astype(kind)}
+    np.savez(tmp_path / "mine.npz", **arrays)
+    graph, loaded = Graph.load(built(tmp_path, NpzStream(tmp_path / "mine.npz"))), Graph.load(tmp_path / "mine.npz")
+    assert np.array_equal(np.asarray(graph.node_ids), np.asarray(loaded.node_ids))
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"feature_names": ["a", "b"]}, "2 feature_names for 3 features"),
+        ({"node_id": [1, 2]}, "node_ids have shape"),
+        ({"setting": "induktiv"}, "setting 'induktiv' is not known"),
+        ({"train_mask": [False, False, True]}, "train holds 1 nodes without a label"),
+    ],
+)
+def test_facts_that_no_graph_has_are_refused_before_the_edges_are_read(
+    tmp_path: Path, changed: dict[str, Any], told: str
+) -> None:
+    arrays = {"x": np.eye(3), "edge_index": [[0, 1], [1, 2]], "y": [0, 1, -1]}
+    np.savez(tmp_path / "mine.npz", **{**arrays, **changed})
+    with pytest.raises(GsscError, match=told):
+        built(tmp_path, NpzStream(tmp_path / "mine.npz"))
+    assert not (tmp_path / "g.graph").exists()
+
+
 def test_csbm_names_the_option_that_is_no_count() -> None:
     with pytest.raises(GsscError, match="classes must be a whole number"):
         CsbmStream(classes=2.5)  # type: ignore[arg-type]

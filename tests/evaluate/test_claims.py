@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,19 +64,30 @@ def test_the_claim_of_a_killed_process_is_void_at_once(store):
 
 
 def test_a_claim_from_another_machine_lasts_as_long_as_it_beats(store, monkeypatch):
-    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.3)
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.05)
+
+    def beats() -> int:
+        with store.writing() as connection:
+            return connection.execute("SELECT beats FROM claims").fetchone()["beats"]
+
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(module, "this_process", lambda: "another-machine 1 1")
         theirs, mine = Claims(store), Claims(store)
         with theirs.alive():
             assert theirs.take("run")
-            for _ in range(8):
+            for _ in range(5):
                 assert not mine.take("run")
-                time.sleep(0.1)
+                before, deadline = beats(), time.monotonic() + 60
+                while beats() == before and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                clock.now += 0.8 * module.SILENCE_SECONDS
         assert theirs.take("run")  # and from here on nobody beats
     assert not mine.take("run")
-    time.sleep(0.4)
+    clock.now += 0.8 * module.SILENCE_SECONDS
+    assert not mine.take("run")
+    clock.now += 0.4 * module.SILENCE_SECONDS
     assert mine.take("run")
 
 

@@ -97,6 +97,16 @@ def test_training_labels_decide_no_correction():
     assert np.allclose(judged.calibrated(views[:1])[0][0], [0.7, 0.3], atol=0.05)
 
 
+@pytest.mark.parametrize(("gained", "verdict"), [(0.03, "yes"), (0.01, "no"), (-0.03, "no")])
+def test_a_gain_within_its_standard_error_decides_no_correction(
+    gained: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gssc.learner.jury.gain", lambda *_: (gained, 0.02))
+    jury = jury_of(np.arange(2 + MANY) % 2, 2)
+    assert jury.decide_correction((np.full((2 + MANY, 2), 0.5),)).startswith(f"{verdict}, of confused classes: ")
+    assert jury.corrects == (verdict == "yes")
+
+
 def test_many_classes_need_more_labels_to_be_corrected():
     """Every class is taken for the next one; 15 classes have 240 numbers to fit."""
     rng = np.random.default_rng(0)

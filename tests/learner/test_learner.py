@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
+from gssc.calibration import PRIOR_ROWS, fit_temperature
 from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.data.noise import add_noise
@@ -16,10 +17,13 @@ from gssc.data.scaling import mean_length
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.faculty import Faculty, offered_scalings
+from gssc.learner.jury import Jury, known_labels
 from gssc.learner.learner import LearnerTraining
-from gssc.learner.pool import KEPT
+from gssc.learner.pool import KEPT, Pool
 from gssc.learner.progress import records_ahead
 from gssc.learner.settings import Config
+from gssc.models.student import all_logits
+from gssc.result import fit
 from gssc.run import Run
 from gssc.settings import read_settings
 from gssc.sparsify.registry import sparsifier_settings
@@ -108,12 +112,27 @@ def test_the_kept_student_is_trained_again_on_all_rows_and_that_resumes(left: in
     kept = whole.student
     assert kept is not None
     assert len(kept.nodes) == len(whole.students.taught) + len(whole.students.held_out)
+    deployed, last = whole.outcome().scores, kept.model  # the weights of all rows are those that are deployed
+    np.testing.assert_allclose(deployed[whole.seen_nodes], all_logits(last, kept.rows), atol=1e-4)
     for _, _ in zip(range(len(records) - left), first.epochs(), strict=False):
         pass
     assert records_ahead(first)["students"] == left
     second.load_state_dict(first.state_dict())
     assert [record.phase for record in second.epochs()] == [record.phase for record in records[-left:]]
     assert same(weights_of(second), weights_of(whole))
+    np.testing.assert_array_equal(second.outcome().val_scores, whole.outcome().val_scores)
+
+
+def test_the_temperature_for_unseen_rows_is_fitted_on_rows_that_the_student_has_not_learned() -> None:
+    """Rows are wide and few: the student of all rows knows the soft labels of the validation rows by heart."""
+    graph = load_dataset("csbm", nodes=800, seed=1, signal=2.0, features=300, setting="inductive")
+    order = np.random.default_rng(0).permutation(np.concatenate([graph.val, graph.test]))
+    result = fit(graph.with_(val=order[:150], test=order[150:400]), quick())
+    outcome, labels = result.outcome, graph.labels[np.sort(order[:150])]
+    assert outcome.val_scores is not None
+    temperature = result.deployed().temperature
+    assert temperature == fit_temperature(outcome.val_scores, labels, PRIOR_ROWS)
+    assert temperature > 1.2 * fit_temperature(outcome.scores[np.sort(order[:150])], labels, PRIOR_ROWS)
 
 
 def test_stopped_after_a_student_it_makes_no_record_twice(graph: Graph):
@@ -167,6 +186,28 @@ def test_pairs_are_trained_on_where_edges_help_linear_teachers(homophily: float,
     phases = [record.phase for record in training.epochs()]
     assert training.choices["pairs"].startswith(answer)
     assert ("pairs" in phases) == answer.startswith("yes")
+
+
+@pytest.mark.parametrize(
+    ("with_edges", "without", "helps", "reason"),
+    [
+        (0.8, 0.7, True, ""),
+        (0.7, 0.8, False, ""),
+        (0.9, 0.6, True, ""),
+        (0.9, 0.4, False, "rows alone tell too little, "),
+    ],
+)
+def test_pairs_help_if_edges_do_but_not_five_times(
+    graph: Graph, with_edges: float, without: float, helps: bool, reason: str
+) -> None:
+    faculty = LearnerTraining(graph, quick()).faculty
+    faculty.pool.scores = {
+        "class means on rows spread over trusted edges": with_edges,
+        "regression, C=1 on rows": without,
+        "forest on rows": 1.0,  # no linear teacher
+    }
+    told = f"held-out score of linear teachers {with_edges:.3f} with edges, {without:.3f} without"
+    assert faculty.pairs_help() == (helps, reason + told)
 
 
 @pytest.mark.parametrize("stop", [3, 8])
@@ -230,6 +271,30 @@ def test_columns_are_standardised_last_where_features_are_sparse():
     assert offered_scalings(counts)[0] == "standard"
     assert offered_scalings(sp.csr_matrix(counts)) == ["row", "none", "standard"]
     assert offered_scalings(sp.csr_matrix(counts[:, :20] - 1)) == ["none", "standard"]
+
+
+@pytest.mark.parametrize(("right", "chosen"), [(70, "none"), (83, "none"), (90, "standard")])
+def test_another_scaling_is_chosen_only_if_it_is_clearly_ahead(
+    right: int, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 validation labels the usual scaling gets 80 right: three more are 1.8 standard errors, ten are 3.3."""
+    graph = load_dataset("csbm", nodes=300, seed=0)
+    graph = graph.with_(val=graph.test[:100], test=None)
+    keep = np.ones(graph.num_edges)
+    pool = Pool(Jury(known_labels(graph), graph.train, graph.val, graph.num_classes), graph.edges, keep, 300)
+    faculty = Faculty(graph, keep, pool, "auto", seed=0)
+
+    def ask(name: str, fit: object, inputs: object) -> None:
+        count = 80 if "(none)" in name else right
+        told = np.where(np.isin(np.arange(300), graph.val[:count]), graph.labels, (graph.labels + 1) % 5)
+        pool.add(name, (0.5 * np.eye(5)[told] + 0.1,))
+
+    monkeypatch.setattr(faculty, "ask", ask)
+    assert offered_scalings(graph.features) == ["none", "standard"]
+    assert faculty.choose_scaling() == (
+        chosen,
+        f"held-out score of linear models on rows: none 0.800, standard 0.{right}0",
+    )
 
 
 def test_several_targets_need_another_model():

@@ -138,3 +138,11 @@ def test_predictions_that_are_not_finite_stop_any_training(monkeypatch: pytest.M
     monkeypatch.setattr(training, "steps", lambda: iter([broken]))
     with pytest.raises(Diverged, match=r"diverged in epoch 0 \(scaling\)"):
         list(training.epochs())
+
+
+@pytest.mark.parametrize("validation", [True, False])
+def test_the_largest_seed_of_the_settings_is_one_for_all_teachers(validation: bool) -> None:
+    """scikit-learn takes seeds below 2**32 only."""
+    graph, config = load_dataset("csbm", nodes=120, degree=4), quick("auto", trees=True)
+    config.train.seed = 2**63 - 1
+    assert np.isfinite(fit(graph if validation else graph.with_(val=None), config).scores).all()

@@ -72,6 +72,16 @@ def test_a_run_resumes_in_any_round_of_a_student_that_continues(at: str) -> None
     assert np.array_equal(undisturbed.outcome().scores, resumed.outcome().scores)
 
 
+def test_the_round_and_the_teacher_of_the_kept_student_are_remembered() -> None:
+    training = learner(steps=10, signal=2.0, setting="cold-start")
+    next(record for record in training.epochs() if record.phase.startswith("student 1"))
+    rounds, teacher = training.rounds, training.rounds.choose_teacher()
+    rounds.number, rounds.position = 1, 0
+    rounds.student_ended(teacher, kept=True)
+    assert rounds.best_number == 1
+    assert rounds.best_teacher is teacher
+
+
 def test_rounds_end_when_continuing_does_not_improve_the_student() -> None:
     training = learner(steps=10, signal=0.3)
     next(record for record in training.epochs() if record.phase.startswith("student 1"))

@@ -45,6 +45,29 @@ def test_labels_are_believed_if_rows_do_not_tell_the_classes():
         assert trust.keep.mean() > 0.9
 
 
+@pytest.mark.parametrize("wrong", [0.0, 0.3])
+@pytest.mark.parametrize("only", [3, 10])
+def test_the_only_label_of_a_class_is_believed(only, wrong):
+    """Of ten classes, some or all have one label, which a regression without it cannot support."""
+    rng = np.random.default_rng(0)
+    labels, witnesses = np.concatenate([np.repeat(np.arange(only, 10), 20), np.arange(only)]), np.arange(200) % 10
+    rows, seen = (4 * np.eye(10)[given] + 0.5 * rng.standard_normal((len(given), 10)) for given in (labels, witnesses))
+    changed = rng.random(len(labels) - only) < wrong
+    labels[:-only][changed] = 9
+    trust = label_trust(rows, labels, seen, witnesses, 10)
+    assert (trust.keep[-only:] == 1).all()
+    assert (trust.noise_share > 0.1) == changed.any()
+
+
+def test_two_labels_of_a_class_are_never_held_out_together():
+    """If they were, nothing would support either of them."""
+    rng = np.random.default_rng(0)
+    labels, witnesses = np.repeat(np.arange(10), 2), np.arange(200) % 10
+    rows, seen = (4 * np.eye(10)[given] + 0.5 * rng.standard_normal((len(given), 10)) for given in (labels, witnesses))
+    for seed in range(5):
+        assert label_trust(rows, labels, seen, witnesses, 10, seed).keep.min() > 0.9
+
+
 def test_the_shares_of_classes_among_witnesses_do_not_matter():
     """Class 0 is hard to recognise, most of the labels are of it, and few of the witnesses."""
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from gssc.data.disk import DESCRIPTION, FORMAT, VERSION, check_digests, describe
 from gssc.data.disk_checks import KINDS
 from gssc.data.edge_sort import BUCKETS, EdgeSort
 from gssc.data.graph_stream import GraphStream, NodeFacts
-from gssc.data.labels import clean_index, refuse_overlap
 from gssc.data.npy_files import NpyAppender, NpyColumns, checksum_of, cut_short, damaged, write_array
 from gssc.errors import GsscError
 from gssc.files import NO_ROOM, keep_others_out, read_json, sync, write_json
+from gssc.graph import Graph
 
 FEATURES = "features.npy"
 DTYPES = ("float32", "float16")
@@ -130,8 +130,7 @@ class Build:
                     features.flush()
                     self.save(rows=features.rows, checksum=features.checksum)
             count, checksum = features.rows, features.checksum
-        facts = self.stream.facts()
-        _check_facts(facts, count)
+        facts = _checked_facts(self.stream.facts(), count, self.stream.width)
         for name in ("labels", "train", "val", "test", "node_ids"):
             value = getattr(facts, name)
             if value is not None:
@@ -307,10 +306,12 @@ def _checked(block: np.ndarray, dtype: np.dtype[Any], first: int) -> np.ndarray:
     return rows
 
 
-def _check_facts(facts: NodeFacts, nodes: int) -> None:
+def _checked_facts(facts: NodeFacts, nodes: int, width: int) -> NodeFacts:
+    """Return the facts after the checks of :class:`Graph`, which would otherwise fail when the folder is opened."""
     if nodes == 0:
         raise GsscError("the graph has no nodes: give at least one row of features")
     if len(facts.labels) != nodes:
         raise GsscError(f"there are {len(facts.labels)} labels for {nodes} nodes: give one per node, -1 where unknown")
-    parts = {part: clean_index(getattr(facts, part), nodes, part) for part in ("train", "val", "test")}
-    refuse_overlap(parts)
+    features, edges = np.broadcast_to(np.float32(0), (nodes, width)), np.empty((2, 0), dtype=np.int64)
+    graph = Graph(features, edges, **vars(facts), _checked_features=features, _checked_edges=edges)
+    return replace(facts, node_ids=graph.node_ids)

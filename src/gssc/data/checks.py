@@ -166,7 +166,7 @@ def clean_edges(
         source, target = source[~loops], target[~loops]
         if not len(source):
             raise GsscError(
-                f"the graph has no edges but {counted(self_loops, 'self-loop')}, which are left out: "
+                f"the graph has no edges but {counted(self_loops, 'self-loop')}, and self-loops are left out: "
                 "give at least one edge between two different nodes"
             )
     listed = np.minimum(source, target) * num_nodes + np.maximum(source, target)
@@ -240,7 +240,7 @@ def _integer_edges(edge_index: Any) -> np.ndarray:
 
 
 def clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
-    """Return one id per node, whole numbers or text; None if there are none."""
+    """Return one id per node, whole numbers or text in the byte order of this machine; None if there are none."""
     if node_ids is None:
         return None
     ids = np.asarray(as_array(node_ids, "node_ids"))
@@ -248,7 +248,7 @@ def clean_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
         raise GsscError(f"node_ids have shape {ids.shape} for {num_nodes} nodes: give one per node")
     if ids.dtype.kind in "SO":
         return np.array([as_text(name, f"id of node {node}") for node, name in enumerate(ids.tolist())], dtype=str)
-    return ids if ids.dtype.kind in "iu" else ids.astype(str)
+    return ids.astype(ids.dtype.newbyteorder("=") if ids.dtype.kind in "iuU" else str, copy=False)
 
 
 def clean_feature_names(names: Sequence[Any] | None, num_features: int) -> tuple[str, ...] | None:

@@ -227,7 +227,10 @@ def _refuse_data_as_names(table: Table) -> None:
     has_common_name = any(name.lower() in (*ID_NAMES, *LABEL_NAMES, "split", "") for name in table.names)
     if table.lines is not None and not has_common_name and not counts_from_zero(numbers):
         shown = ", ".join(table.names[:3] + ["..."] * (len(table.names) > 3))
-        raise GsscError(f"{table.path}: the first line ({shown}) looks like data: add one that names the columns")
+        raise GsscError(
+            f"{table.path}: the first line ({shown}) looks like data: add one that names the columns or, if it does, "
+            "say which of them holds the ids or the classes (id_column, --id; label_column, --label)"
+        )
 
 
 def _id_column(

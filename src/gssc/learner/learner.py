@@ -21,6 +21,7 @@ from gssc.graph import Graph
 from gssc.learner.best import BestStudent
 from gssc.learner.faculty import Faculty
 from gssc.learner.jury import ENOUGH, TINY, Jury, balanced_weights, with_weighty_labels
+from gssc.learner.multinomial import naive_bayes
 from gssc.learner.other_models import is_ahead, models_to_ask, trained_opinion
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import PARTNERS, Rounds
@@ -113,6 +114,7 @@ class LearnerTraining(Training):
         self.pairs: BilevelTraining | None = None  # while it trains
         self.student: StudentTraining | None = None  # while it trains
         self.kept_student: Student | None = None  # at the end
+        self.val_logits: Tensor | None = None  # of validation nodes, by the kept student before it learned their rows
         self._seen_table: FeatureTable | None = None  # once the scaling is chosen
 
     @property
@@ -178,6 +180,8 @@ class LearnerTraining(Training):
     def teach(self) -> Iterator[Step]:
         """Train rounds of students on the mean of the best opinions; the opinion of each student joins the pool."""
         while not self.rounds.are_over:
+            if self.rounds.begins and self.student is None:
+                self._ask_naive_bayes()
             yield from self.train_student(self.rounds.kinds[self.rounds.position])
             self.student = None
 
@@ -204,7 +208,10 @@ class LearnerTraining(Training):
         """Train the kept student again, on the rows that were held out to rank students as well."""
         self.student = self.student or self._make_student()
         last = yield from self._passes(self.student, "student on all rows")
-        self.best.weights = copy.deepcopy(self.kept_weights())
+        weights = copy.deepcopy(self.kept_weights())
+        if not self.jury.cross_validates:
+            weights["val_logits"] = torch.from_numpy(self._logits(self._student_of(self.best.weights))[self.graph.val])
+        self.best.weights = weights
         self.phase = "end"
         yield last
 
@@ -270,6 +277,14 @@ class LearnerTraining(Training):
             return None
         edges, no_rows = torch.from_numpy(self.seen.edges), torch.empty(self.seen.num_nodes, 0)
         return Evidence(no_rows, edges, self.config.sparsifier, self.rng, self.trust.keep)
+
+    def _ask_naive_bayes(self) -> None:
+        """Add the opinion of naive Bayes, fitted to the soft labels of this round's other rows, if rows are counts."""
+        if not self.students.counts or self.jury.cross_validates:
+            return
+        fitted = naive_bayes(self._rows(), self.rounds.choose_teacher())
+        if fitted is not None:
+            self._add_opinion(f"naive Bayes {self.rounds.number + 1}", fitted.held_out, self.rounds.partners)
 
     def _ask_model(self, name: str) -> Iterator[Step]:
         """Train another model and add its opinion to the pool; with ``auto``, only if it is ahead of all others."""
@@ -356,12 +371,15 @@ class LearnerTraining(Training):
 
     def restore_best(self, weights: State) -> None:
         """Restore the kept student."""
-        settings = StudentSettings(**weights["settings"])
-        self.kept_student = Student(self.seen.num_features, self.seen.num_classes, settings)
-        self.kept_student.load_state_dict(weights["model"])
+        self.kept_student, self.val_logits = self._student_of(weights), weights.get("val_logits")
         self.choices["student"] = (
             f"{self.best.name}, best on held-out {'rows' if self.jury.cross_validates else 'labels'}"
         )
+
+    def _student_of(self, weights: State) -> Student:
+        student = Student(self.seen.num_features, self.seen.num_classes, StudentSettings(**weights["settings"]))
+        student.load_state_dict(weights["model"])
+        return student
 
     def outcome(self) -> Outcome:
         """Return the scores of every node by the kept student."""
@@ -369,6 +387,7 @@ class LearnerTraining(Training):
         return Outcome(
             kept=scored(self.kept(), self.task, self.graph, scores),
             scores=scores,
+            val_scores=None if self.val_logits is None else self.val_logits.numpy(),
             seconds=self.seconds,
             epochs=self.epoch,
             edges_kept=int((self.edge_trust()[1] > 0.5).sum()),

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
 
-from gssc.extras import require
+from gssc.extras import require, sklearn_seed
 from gssc.graph import Graph
 from gssc.learner.jury import normalized
 from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
@@ -63,7 +63,7 @@ class ShortRows:
 def main_directions(rows: Any, width: int, seed: int = 0) -> np.ndarray:
     """Return the leading right singular vectors of rows, by a randomised decomposition, float32 [d, width]."""
     svd = require("sklearn.utils.extmath", extra="data").randomized_svd
-    found = svd(rows, min(width, min(rows.shape)), n_iter=3, random_state=seed)[2]
+    found = svd(rows, min(width, min(rows.shape)), n_iter=3, random_state=sklearn_seed(seed))[2]
     return np.asarray(found.T, dtype=np.float32)
 
 

@@ -29,7 +29,7 @@ SOFT_LABELS = "teacher", "best_teacher"
 class Rounds:
     """Plans the rounds: chooses the teacher and the kinds of students of each, and decides when to stop.
 
-    The first round has every kind of student, later ones the close kind and the kind that was best so far. Rounds end
+    The first round has every kind of student, later ones the first kind and the kind that was best so far. Rounds end
     early if the next teacher is hardly better than the last.
 
     If the classes depend on the graph more than on the rows, a student has to memorise many single rows, and one
@@ -59,6 +59,7 @@ class Rounds:
     def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], seen_rows: bool, most_schedules: int):
         self.pool, self.jury, self.most, self.best, self.seen_rows = pool, pool.jury, most, best, seen_rows
         self.number = self.position = 0
+        self.first_kind = kinds[0]
         self.kinds, self.continues, self.schedules, self.most_schedules = kinds, False, 1, most_schedules
         self.teacher: np.ndarray | None = None
         self.partners: list[str] = []
@@ -74,6 +75,11 @@ class Rounds:
     def are_over(self) -> bool:
         """Whether no round is left."""
         return self.number >= self.most
+
+    @property
+    def begins(self) -> bool:
+        """Whether a round begins with a new student."""
+        return self.position == 0 and not self.continues
 
     def choose_teacher(self) -> np.ndarray:
         """Return the soft labels of this round, [N, C]; they are computed on the first call."""
@@ -136,7 +142,7 @@ class Rounds:
         elif not self.are_over:
             if self._gain_of_next_teacher() < LEAST_GAIN:
                 self.most = self.number
-            self.kinds = list(dict.fromkeys([CLOSE, self.best_kind]))
+            self.kinds = list(dict.fromkeys([self.first_kind, self.best_kind]))
 
     def _gain_of_next_teacher(self) -> float:
         """Choose the next teacher; return by how much it raises the total log-likelihood of the held-out labels."""

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gssc.extras import require
+from gssc.extras import require, sklearn_seed
 from gssc.models.student import Student
 
 TREES = 20
@@ -55,7 +55,7 @@ def start_at_splits(model: Student, rows: Any, soft: np.ndarray, share: float, s
 def tree_splits(rows: np.ndarray, soft: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return column, threshold and square root of the gain of every split of a small forest fitted to soft labels."""
     forest = require("sklearn.ensemble", extra="data").RandomForestRegressor(
-        TREES, max_depth=DEPTH, max_features=1 / 3, random_state=seed
+        TREES, max_depth=DEPTH, max_features=1 / 3, random_state=sklearn_seed(seed)
     )
     if soft.shape[1] > OUTPUTS:
         soft = soft - soft.mean(axis=0)

@@ -16,6 +16,7 @@ from torch import nn
 
 from gssc.data.scaling import mean_length
 from gssc.learner.linear import Fit
+from gssc.learner.multinomial import NARROW, naive_bayes
 from gssc.learner.splits import start_at_splits
 from gssc.models.settings import GsscSettings
 from gssc.models.student import Student, StudentSettings, all_logits, as_rows
@@ -24,7 +25,6 @@ from gssc.train.optimize import descend, falling
 from gssc.train.training import Diverged
 
 SMALL = 2000  # rows; with fewer, students take fewer steps
-NARROW = 128  # columns; on wider rows a student may drop half of its inputs
 BATCH = 256, 1024  # minimum and maximum rows per step; wide rows, whose updates cost more, use the maximum
 BATCHES = 64  # per pass over narrow rows, within the limits of the batch size
 CLOSE = "close"  # kind of student without regularisation, which follows its teacher as closely as it can
@@ -56,6 +56,8 @@ class StudentTraining:
             self.torch_state = torch.get_rng_state()
         if settings.splits:
             start_at_splits(self.model, rows[nodes], soft[nodes], settings.splits, seed)
+        if settings.naive_bayes and (fitted := naive_bayes(rows[nodes], soft[nodes])) is not None:
+            self.model.direct.copy_(torch.from_numpy(fitted.weights))
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
@@ -122,9 +124,9 @@ def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
 
 
 def student_variants(
-    model: GsscSettings, num_nodes: int, num_features: int, unseen: bool = False
+    model: GsscSettings, num_nodes: int, num_features: int, unseen: bool = False, counts: bool = False
 ) -> dict[str, StudentSettings]:
-    """Return the settings of each kind of student, from the close one to the most regularised one.
+    """Return the settings of each kind of student, from the least to the most regularised one.
 
     Defaults depend on the size of the data.
 
@@ -134,6 +136,9 @@ def student_variants(
         num_features: number of columns.
         unseen: whether students are judged on held-out rows; this adds a linear student, which is often best on them,
             and for wide rows one that drops few inputs: half of a row of five words is too little.
+        counts: whether rows are counts (:func:`gssc.learner.multinomial.are_counts`): students that are judged on
+            held-out rows are then averaged with naive Bayes. The close student is left out: validation rows are too
+            easy for it, since their neighbours, whose soft labels depend on them, are in training.
     """
     wide, small = num_features > NARROW, num_nodes < SMALL
     usual = 200 if small else 300 if wide else 1200
@@ -144,8 +149,13 @@ def student_variants(
     dropped = replace(base, batch_norm=False, input_dropout=0.5)
     linear = {"linear": replace(dropped, layers=0, dropout=0.0, weight_decay=0.0, splits=0.0)} if unseen else {}
     if wide:
-        few = {"few inputs dropped": replace(dropped, input_dropout=0.2)} if unseen else {}
-        return {CLOSE: close, **linear, **few, "inputs dropped": dropped}
+        few = replace(dropped, input_dropout=0.2)
+        if not unseen:
+            return {CLOSE: close, "inputs dropped": dropped}
+        if counts:
+            few, dropped = replace(few, naive_bayes=True), replace(dropped, naive_bayes=True)
+            return {"few inputs dropped": few, "inputs dropped": dropped}
+        return {CLOSE: close, **linear, "few inputs dropped": few, "inputs dropped": dropped}
     return {
         CLOSE: close,
         **linear,

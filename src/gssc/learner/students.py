@@ -15,7 +15,8 @@ from scipy.special import log_softmax
 from gssc.calibration import best_temperature
 from gssc.graph import Graph
 from gssc.learner.jury import MANY, TINY, Jury
-from gssc.learner.student import NARROW, StudentTraining, batches_and_passes, student_variants
+from gssc.learner.multinomial import NARROW, are_counts
+from gssc.learner.student import StudentTraining, batches_and_passes, student_variants
 from gssc.models.settings import GsscSettings
 from gssc.models.student import all_logits
 
@@ -39,12 +40,16 @@ class Students:
     Attributes:
         held_out: rows that a student is not trained on before it is ranked, in place of unseen rows.
         taught: all other rows.
+        counts: whether rows are counts.
+        settings: settings of each kind of student.
     """
 
     def __init__(self, graph: Graph, jury: Jury, model: GsscSettings, seed: int, unseen: bool):
         self.graph, self.jury, self.seed, self.unseen = graph, jury, seed, unseen
         self.held_out = self._held_out(unseen)
-        self.settings = student_variants(model, graph.num_nodes, graph.num_features, len(self.held_out) > 0)
+        self.counts = are_counts(graph.features)
+        judged = len(self.held_out) > 0
+        self.settings = student_variants(model, graph.num_nodes, graph.num_features, judged, self.counts)
         self.taught = np.setdiff1d(np.arange(graph.num_nodes), self.held_out)
 
     def _held_out(self, unseen: bool) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gssc.extras import require
+from gssc.extras import require, sklearn_seed
 from gssc.graph import Graph
 from gssc.learner.linear import Fit, ShortRows, logistic_regression, main_directions, quiet
 from gssc.learner.spreading import walk_matrix
@@ -64,7 +64,7 @@ def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 
     trees = TREES if labels <= LABELS_FOR_ALL_TREES else max(50, TREES * LABELS_FOR_ALL_TREES // labels)
     trees = min(trees, max(FEWEST_TREES, TREE_WORK // (labels * classes)))
     trees, leaf = (trees, 2) if views == 1 else (max(1, trees // 2), 1)
-    grown = {"min_samples_leaf": leaf, "random_state": seed}
+    grown = {"min_samples_leaf": leaf, "random_state": sklearn_seed(seed)}
     found = {
         "forest": sklearn_fit(lambda: ensemble.RandomForestClassifier(trees, **grown), classes),
         "extra trees": sklearn_fit(lambda: ensemble.ExtraTreesClassifier(trees, **grown), classes),
@@ -72,7 +72,11 @@ def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 
     if labels >= LABELS_FOR_BOOSTING and rows * classes <= BOOSTING_WORK:
         found["boosted trees"] = sklearn_fit(
             lambda: ensemble.HistGradientBoostingClassifier(
-                max_iter=100, learning_rate=0.08, max_leaf_nodes=15, early_stopping=False, random_state=seed
+                max_iter=100,
+                learning_rate=0.08,
+                max_leaf_nodes=15,
+                early_stopping=False,
+                random_state=sklearn_seed(seed),
             ),
             classes,
         )
@@ -87,7 +91,9 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
         def fit(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
             train, labels, weight = some_labels(train, labels, weight, seed)
             points = min(KERNEL_POINTS, len(train))
-            kernel = approximation.Nystroem(gamma=scale / inputs.shape[1], n_components=points, random_state=seed)
+            kernel = approximation.Nystroem(
+                gamma=scale / inputs.shape[1], n_components=points, random_state=sklearn_seed(seed)
+            )
             with quiet():
                 kernel.fit(inputs[train])
                 mapped = np.asarray(kernel.transform(inputs), dtype=np.float32)
@@ -96,7 +102,9 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
         return fit
 
     mlp = require("sklearn.neural_network", extra="data").MLPClassifier
-    plain = sklearn_fit(lambda: mlp(early_stopping=False, max_iter=300, alpha=1e-3, random_state=seed), classes)
+    plain = sklearn_fit(
+        lambda: mlp(early_stopping=False, max_iter=300, alpha=1e-3, random_state=sklearn_seed(seed)), classes
+    )
 
     def net(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
         return plain(inputs, *some_labels(train, labels, weight, seed))

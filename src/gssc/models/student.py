@@ -10,9 +10,12 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from gssc.deploy.activations import LEAKY_SLOPE
 from gssc.features import RowLinear, Rows, SparseRows, product
 from gssc.models.base import folded
 from gssc.models.dropout import drop
+
+Layers = list[tuple[np.ndarray, np.ndarray]]  # (weight [out, in], bias) of each linear map
 
 ROWS_AT_A_TIME = 65_536
 
@@ -32,6 +35,8 @@ class StudentSettings:
         steps: total number of gradient steps.
         batch: rows per step.
         splits: share of the units of the first layer that start at splits of trees (:mod:`gssc.learner.splits`).
+        naive_bayes: whether it has a linear map beside the network, which is not trained by gradient steps: naive Bayes
+            (:mod:`gssc.learner.multinomial`). Predictions are the geometric mean of both.
     """
 
     hidden: int = 256
@@ -44,6 +49,7 @@ class StudentSettings:
     steps: int = 300
     batch: int = 1024
     splits: float = 0.0
+    naive_bayes: bool = False
 
 
 class Student(nn.Module):
@@ -70,6 +76,8 @@ class Student(nn.Module):
         )
         after = [width] * (settings.layers - 1) + [outputs] * (settings.layers > 0)
         self.linears = nn.ModuleList(nn.Linear(width, size) for size in after)
+        self.register_buffer("direct", torch.zeros(inputs, outputs) if settings.naive_bayes else None)
+        self.direct: Tensor
 
     def forward(self, rows: Rows) -> Tensor:
         """Return the logits of feature rows, [n, C]."""
@@ -78,14 +86,44 @@ class Student(nn.Module):
         for norm, linear in zip(self.norms, self.linears, strict=True):
             active = nn.functional.leaky_relu(norm(hidden))
             hidden = linear(drop(active, self.settings.dropout, self.training))
+        if self.settings.naive_bayes and not self.training:
+            hidden = (hidden + product(rows, self.direct)) / 2
         return hidden
 
     @torch.no_grad()
-    def folded_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the student as (weight [out, in], bias) pairs with batch norm folded in."""
+    def folded_layers(self) -> Layers:
+        """Return the student as (weight [out, in], bias) pairs with batch norm and the direct map folded in."""
         maps: list[tuple[Tensor, Tensor]] = [(self.first.weight.T * self.input_scale, self.first.bias)]
         maps += [(linear.weight, linear.bias) for linear in self.linears]  # type: ignore[misc]
-        return [folded(*pair, norm) for pair, norm in zip(maps, [*self.norms, None], strict=True)]
+        layers = [folded(*pair, norm) for pair, norm in zip(maps, [*self.norms, None], strict=True)]
+        return mean_with_linear(layers, self.direct.numpy().T) if self.settings.naive_bayes else layers
+
+
+def mean_with_linear(layers: Layers, direct: np.ndarray) -> Layers:
+    r"""Return an MLP with leaky ReLU whose logits are the mean of another one's and of a linear map's.
+
+    Two additional units per class in every hidden layer carry the output u of the linear map and -u. Leaky ReLU with
+    slope s, written r, loses nothing of them:
+
+    .. math:: u = (r(u) - r(-u)) / (1 + s)
+
+    Args:
+        layers: (weight [out, in], bias) pairs of the MLP.
+        direct: weight of the linear map, [C, d].
+    """
+    classes = len(direct)
+    back = np.concatenate([np.eye(classes), -np.eye(classes)], axis=1, dtype=np.float32) / np.float32(1 + LEAKY_SLOPE)
+    found = []
+    for place, (weight, bias) in enumerate(layers):
+        if place:
+            direct = np.concatenate([np.zeros((classes, weight.shape[1]), np.float32), back], axis=1)
+            weight = np.concatenate([weight, np.zeros((len(weight), 2 * classes), np.float32)], axis=1)
+        if place == len(layers) - 1:
+            found.append(((weight + direct) / 2, bias / 2))
+        else:
+            carried = np.zeros(2 * classes, np.float32)
+            found.append((np.concatenate([weight, direct, -direct]), np.concatenate([bias, carried])))
+    return found
 
 
 @torch.no_grad()

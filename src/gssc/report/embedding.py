@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gssc.extras import require
+from gssc.extras import require, sklearn_seed
 from gssc.report.style import colours, new_axes, shorten, soft_colour
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def project(embedding: np.ndarray, seed: int = 0) -> np.ndarray:
     spread = rows.std()
     perplexity = min(30.0, (len(rows) - 1) / 3)
     method = require("sklearn.manifold", extra="report").TSNE(
-        perplexity=perplexity, init="pca" if min(rows.shape) >= 2 else "random", random_state=seed
+        perplexity=perplexity, init="pca" if min(rows.shape) >= 2 else "random", random_state=sklearn_seed(seed)
     )
     return np.asarray(method.fit_transform(rows / spread if spread > 0 else rows))
 

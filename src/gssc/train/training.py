@@ -73,6 +73,8 @@ class Outcome:
         epochs: number of epochs trained.
         edges_kept: number of undirected edges kept by the sparsifier at the end.
         edges_total: number of undirected edges visible in training.
+        val_scores: scores of the validation nodes by a model that was not trained on their rows, for calibration,
+            [V, C]; None for those in ``scores``.
     """
 
     kept: Epoch
@@ -81,6 +83,7 @@ class Outcome:
     epochs: int
     edges_kept: int
     edges_total: int
+    val_scores: np.ndarray | None = None
 
     @property
     def val_score(self) -> float:

@@ -51,7 +51,8 @@ def label_trust(
     error by half. So clean labels keep their weight, and so do all labels if the evidence cannot tell right labels from
     wrong ones. This is the counterpart of :func:`gssc.trust.edges.edge_trust` for labels.
 
-    With too few witnesses or labels, every label is trusted.
+    With too few witnesses or labels, every label is trusted, and so is the only label of a class: no regression without
+    it knows the class.
 
     Args:
         rows: rows of the labelled nodes, averaged over trusted edges if there are any, [n, d].
@@ -61,7 +62,8 @@ def label_trust(
         classes: number of classes C.
         seed: seed of the folds and of the random classes.
     """
-    if len(witness_labels) < FEWEST_WITNESSES or len(labels) < FOLDS or classes < 2:
+    judged = np.bincount(labels, minlength=classes)[labels] > 1
+    if len(witness_labels) < FEWEST_WITNESSES or judged.sum() < FOLDS or classes < 2:
         return LabelTrust(np.ones(len(labels), np.float32), 0.0)
     margin, right, wrong = _margins(rows, labels, witness_rows, witness_labels, classes, np.random.default_rng(seed))
     evidence = np.concatenate([right.ravel(), wrong.ravel()])
@@ -69,9 +71,10 @@ def label_trust(
     weights = fit_logistic(evidence[:, None] / scale, np.repeat([1.0, 0.0], right.size))
     odds = log_odds(margin[:, None] / scale, weights)
     of_right, of_wrong = (expit(weights[0] + weights[1] * m / scale).mean(axis=0) for m in (right, wrong))
-    share = share_of_wrong(expit(odds), of_right, of_wrong, with_shares_of(witness_labels, labels, classes))
+    weight = with_shares_of(witness_labels, labels[judged], classes)
+    share = share_of_wrong(expit(odds[judged]), of_right, of_wrong, weight)
     likely = (1 - share) * np.exp(np.clip(odds, -50, 50))
-    keep = np.clip(likely / np.maximum(likely + share, 1e-30), LEAST, 1)
+    keep = np.where(judged, np.clip(likely / np.maximum(likely + share, 1e-30), LEAST, 1), 1)
     return LabelTrust(keep.astype(np.float32), share)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gssc.extras import require
+from gssc.extras import require, sklearn_seed
 from gssc.molecules.batches import MoleculeBatch
 from gssc.molecules.fingerprints import morgan_counts
 from gssc.molecules.training import MoleculeStep, MoleculeTraining, Schedule
@@ -103,7 +103,9 @@ def fitted_forest(
     ensemble = require("sklearn.ensemble", extra="molecules")
     rows = np.asfortranarray(rows)  # a split reads one column: fitting takes a third of the time of the usual order
     kind = ensemble.RandomForestRegressor if regression else ensemble.RandomForestClassifier
-    forest = kind(max_features=1 / 3 if regression else "sqrt", random_state=seed, warm_start=on_trees is not None)
+    forest = kind(
+        max_features=1 / 3 if regression else "sqrt", random_state=sklearn_seed(seed), warm_start=on_trees is not None
+    )
     step = trees if on_trees is None else max(1, trees // CALLS)
     for count in [*range(step, trees, step), trees]:
         forest.set_params(n_estimators=count, oob_score=out_of_bag and count == trees).fit(rows, truth)
