@@ -46,7 +46,7 @@ def model_folder(model: DeployedModel, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def short_students() -> Iterator[None]:
-    """Students of the default learner take few steps, where how well they learn is not what a test is about."""
+    """Limit the students of the default learner to few steps, for tests that do not depend on how well they learn."""
     from gssc.learner.student import StudentTraining
 
     original = StudentTraining.__init__

@@ -1,4 +1,4 @@
-"""The wheel and the sdist, built and used as a stranger would: in an environment of their own, without torch."""
+"""The wheel and the sdist, built, installed and used in an environment of their own, without torch."""
 
 from __future__ import annotations
 
@@ -99,13 +99,17 @@ def test_the_light_install_predicts_without_torch(python: Path, model: Path, tmp
     assert imported.stderr.splitlines()[-1].endswith("GsscError: torch is not installed: pip install 'gssc[train]'")
     completion = run(python, "-m", "gssc", "completion", "bash")
     assert completion.returncode == 0, completion.stderr
-    assert 'predict) options="--decimal' in completion.stdout
+    assert '"predict") options="--decimal' in completion.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
         (["train", "csbm"], "torch is not installed: pip install 'gssc[train]'"),
+        (
+            ["train", "csbm", "--track", "tensorboard,mlflow"],
+            "torch, tensorboard and mlflow are not installed: pip install 'gssc[train,tensorboard,mlflow]'",
+        ),
         (["audit", "MODEL", "--out", "audit.html"], "torch is not installed: pip install 'gssc[train]'"),
         (["demo"], "torch is not installed: pip install 'gssc[train]'"),
         (["train", "bbbp"], "torch is not installed: pip install 'gssc[molecules]'"),

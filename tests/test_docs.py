@@ -107,7 +107,7 @@ def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _short_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages show the defaults; here, trainings of the default learner take one round and ask no trees."""
+    """Train the default learner for one round and without trees, where the pages use the defaults."""
     whole = LearnerTraining.__init__
 
     def short(self: LearnerTraining, graph, config: Config, *more, **named) -> None:

@@ -401,7 +401,7 @@ def test_the_card_of_a_saved_classifier_tells_what_it_was_fitted_on(iris, few, v
     model.save(tmp_path)
     text = card(read_run_model(tmp_path))
     assert "| training labels | 24 |" in text
-    assert "| expected calibration error, after |" in text
+    assert "| expected calibration error, after temperature scaling |" in text
     assert "give it raw rows" in text
     assert "test result above" not in text
 

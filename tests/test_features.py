@@ -52,7 +52,7 @@ def test_sparse_product_passes_pytorchs_own_gradient_check():
 
 
 def test_sparse_gradient_takes_an_expanded_upstream():
-    """A sum hands back one number seen from many places; the sparse kernel needs it laid out."""
+    """The gradient of a sum is an expanded view of one number; the sparse kernel needs a contiguous array."""
     weight = torch.ones(3, 2, requires_grad=True)
     product(SparseRows(sp.csr_matrix(FEATURES)), weight).sum().backward()
     assert weight.grad[:, 0].tolist() == FEATURES.sum(0).tolist()

@@ -1,4 +1,4 @@
-"""Imports run one way: a room may import only what stands to its left, whenever it does so."""
+"""Imports run in one direction: a part of the package imports only parts before it, also inside functions."""
 
 from __future__ import annotations
 

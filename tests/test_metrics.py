@@ -1,4 +1,4 @@
-"""Metrics by hand, and against the definitions they abbreviate."""
+"""Metrics against hand-computed values and their definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fit returns: the result, a deployed model that takes rows as they come, and notes on what looks wrong."""
+"""What fit returns: the result, a deployed model that takes rows as they come, and notes on likely problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run folders: written whole, resumed after a real kill, refused when they should be."""
+"""Run folders: written whole, resumed after a real kill, and the ones that are refused."""
 
 from __future__ import annotations
 

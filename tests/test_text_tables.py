@@ -1,4 +1,4 @@
-"""The same table means the same to importing, to predicting, to the server and to the exported predictor."""
+"""Import, prediction, the server and the exported predictor read a table in the same way."""
 
 from __future__ import annotations
 

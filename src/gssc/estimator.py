@@ -63,8 +63,8 @@ class GSSCClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transform
     Args:
         n_neighbors: neighbours of a row when no edges are given.
         normalize: ``standard`` puts columns on one scale, ``asinh`` also compresses long tails as a logarithm
-            does, ``row`` divides rows by their sums, ``none`` does none of it; ``auto`` decides by the data. The
-            scaling is part of the trained model, which takes raw rows.
+            does, ``row`` divides rows by their sums, ``none`` leaves them as they are; ``auto`` decides by the data.
+            The scaling is part of the trained model, which takes raw rows.
         class_weight: None, ``balanced``, or a weight per class by its label. ``balanced`` makes every class
             count equally in training and in model selection, however few labels it has.
         max_rows: without edges, at most this many rows take part in training, all labelled ones among them; the others

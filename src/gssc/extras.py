@@ -54,8 +54,9 @@ def require_all(*needed: tuple[str, str]) -> None:
     missing = [(package, extra) for package, extra in needed if find_spec(package) is None]
     if missing:
         packages, extras = zip(*missing, strict=True)
+        named = " and ".join(filter(None, [", ".join(packages[:-1]), packages[-1]]))
         verb = "is" if len(packages) == 1 else "are"
-        raise GsscError(f"{' and '.join(packages)} {verb} not installed: pip install 'gssc[{','.join(extras)}]'")
+        raise GsscError(f"{named} {verb} not installed: pip install 'gssc[{','.join(extras)}]'")
 
 
 def require(module: str, extra: str) -> Any:

@@ -23,7 +23,7 @@ from gssc.data.edges import as_edges
 from gssc.data.labels import clean_index, clean_labels, refuse_overlap
 from gssc.data.structure_features import structure_features
 from gssc.errors import GsscError
-from gssc.names import printable
+from gssc.names import counted, printable
 from gssc.tasks import Task, node_task
 
 if TYPE_CHECKING:
@@ -149,8 +149,8 @@ class Graph:
             unlabelled = nodes[~known]
             if len(unlabelled):
                 raise GsscError(
-                    f"{part} holds {len(unlabelled)} nodes without a label, the first is node {unlabelled[0]}: "
-                    f"label it or take it out of {part}"
+                    f"{part} holds {counted(len(unlabelled), 'node')} without a label, the first is node "
+                    f"{unlabelled[0]}: label it or take it out of {part}"
                 )
 
     @property

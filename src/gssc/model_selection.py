@@ -172,8 +172,8 @@ def ignore_unknown(scoring: Any) -> Any:
 def warn_if_unknown_rows_are_scored() -> None:
     """Warn if the caller is being fitted by scikit-learn's cross-validation that then scores unknown rows as a class.
 
-    A classifier sees neither the scorer nor the test rows. They are looked up in the frame of scikit-learn's function
-    that fits and scores one split; where a release of scikit-learn has no such function there is no warning.
+    A classifier has no access to the scorer and the test rows. They are looked up in the frame of scikit-learn's
+    function that fits and scores one split; where a release of scikit-learn has no such function there is no warning.
     """
     frame = _fit_and_score_frame()
     if frame is None:

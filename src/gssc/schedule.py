@@ -89,7 +89,7 @@ class ObjectiveSettings:
         smoothness_weight: weight of the smoothness loss relative to the classification loss; 1 in the paper. Lower
             values suit graphs whose edges mostly join different classes.
         negatives: ``in_batch`` (endpoints of other edges of the batch: the text's degree-proportional
-            distribution, at no extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
+            distribution, without an extra pass), ``degree`` (the same distribution, drawn afresh), ``uniform``
             (released program), ``none`` (the ablation).
         negative_weight: weight of the negative term, which compares class probabilities.
         class_weights: ``endpoints`` weighs a class by labelled nodes / labelled edge endpoints; ``none`` is plain.

@@ -1,7 +1,7 @@
 """Prediction tasks: classes, multi-label targets or numbers, each with its loss, metric and decoding.
 
-A task serves nodes and whole graphs: it sees logits and targets row by row. Methods that take tensors need torch;
-the others take arrays and work without it.
+A task serves nodes and whole graphs: each row of logits and targets is one of them. Methods that take tensors need
+torch; the others take arrays and work without it.
 """
 
 from __future__ import annotations

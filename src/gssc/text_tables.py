@@ -314,6 +314,9 @@ def is_number(cell: str) -> bool:
     return True
 
 
+DECIMAL_OPTION = "decimal=',' (--decimal ,)"  # in Python and on the command line; a server has others
+
+
 def advice_on_cell(cell: object, otherwise: str) -> str:
     """Return what to do about a cell that is not a number.
 
@@ -329,7 +332,7 @@ def advice_on_cell(cell: object, otherwise: str) -> str:
     text = cell.strip() if isinstance(cell, str) else ""
     if text.lower() in MISSING_MARKS:
         return "fill in the missing value or leave the row out"
-    decimals = "read decimal commas with decimal=',' (--decimal ,)"
+    decimals = f"read decimal commas with {DECIMAL_OPTION}"
     is_decimal = is_number(text.replace(",", ".", 1))
     if _THOUSANDS.fullmatch(text):
         thousands = "write thousands without a separator"

@@ -31,7 +31,7 @@ def test_an_epoch_worked_out_from_a_few_batches_is_close_to_the_epoch_itself():
 
 
 class FakeClock:
-    """Every second call, the next turn has passed."""
+    """A clock that advances by the next duration at every second call."""
 
     def __init__(self, turns):
         self.turns, self.now, self.calls = turns, 0.0, 0

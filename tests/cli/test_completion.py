@@ -4,18 +4,21 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from gssc.cli.completion import SHELLS, words
+from gssc.cli.completion import SHELLS, candidates
 from gssc.cli.main import COMMANDS, main
+from gssc.report import run_plots
+from gssc.report.style import Style
 
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("completion")
     for shell, make in SHELLS.items():
-        (folder / shell).write_text(make(*words()), encoding="utf-8")
+        (folder / shell).write_text(make(candidates()), encoding="utf-8")
     return folder
 
 
@@ -41,6 +44,9 @@ def test_bash_completes_commands_options_and_names(scripts: Path) -> None:
     assert bash(scripts, "gssc", "train", "citeseer") == ["citeseer"]
     assert bash(scripts, "gssc", "tune", "cora") == ["cora"]
     assert bash(scripts, "gssc", "tune", "tox") == []  # molecules are not tuned
+    assert bash(scripts, "gssc", "data", "info", "citese") == ["citeseer"]
+    assert bash(scripts, "gssc", "export", "x", "--format", "o") == ["onnx"]
+    assert bash(scripts, "gssc", "plot", "x", "--style", "") == ["light", "dark"]
     assert bash(scripts, "gssc", "plot", "x", str(scripts / "ba")) == [str(scripts / "bash")]
 
 
@@ -64,14 +70,30 @@ done
 def test_zsh_completes(scripts: Path, tmp_path: Path) -> None:
     (tmp_path / "_gssc").write_text((scripts / "zsh").read_text(encoding="utf-8"), encoding="utf-8")
     typed = ("gssc pr", "gssc audit runs --rev", "gssc train --model.hid", "gssc data imp", "gssc train citese")
+    typed += ("gssc data info citese", "gssc plot x --style d")
     found = shell("zsh", "-f", "-c", ZSH_TYPES, "zsh", tmp_path, *typed)
     expected = ["predict", "audit runs --review", "train --model.hidden", "data import", "train citeseer"]
+    expected += ["data info citeseer", "plot x --style dark"]
     assert [line.strip() for line in found.splitlines()] == expected
 
 
 def test_fish_completes(scripts: Path) -> None:
-    found = shell("fish", "-c", f"source {scripts / 'fish'}; complete -C 'gssc audit --rev'")
-    assert found.split() == ["--review"]
+    def completed(typed: str) -> list[str]:
+        return shell("fish", "-c", f"source {scripts / 'fish'}; complete -C '{typed}'").split()
+
+    assert completed("gssc audit --rev") == ["--review"]
+    assert completed("gssc data imp") == ["import"]
+    assert completed("gssc data info citese") == ["citeseer"]
+    assert completed("gssc plot x --style ") == ["dark", "light"]
+
+
+def test_values_are_those_that_the_commands_accept() -> None:
+    values = candidates().values
+    assert values["train --teachers.pairs"] == ["auto", "always", "never"]
+    assert values["plot --format"] == list(run_plots.FORMATS)
+    assert values["plot --style"] == list(get_args(Style))
+    assert "bench --sparsifier" not in values, "a file"
+    assert "predict --decimal" not in values, "a mark"
 
 
 def test_every_command_is_known_to_every_shell(scripts: Path) -> None:

@@ -11,6 +11,12 @@ from gssc.cli import main as main_module
 from gssc.cli.main import COMMANDS, Command, main
 from gssc.cli.parser import subcommands
 from gssc.errors import GsscError
+from gssc.models.registry import MODELS
+from gssc.molecules.registry import MODELS as MOLECULE_MODELS
+from gssc.sparsify.registry import SPARSIFIERS
+
+INTERNAL = r"Literal|Optional|`|\btype: |:(func|class|mod|data|meth):|\(required\)|\bnull\b|import\.\w"
+WITHOUT_MEANING = r"^  --\S+ [A-Z_]+\s+(\(default|--)"  # an option with no text, or with its default alone
 
 
 def test_help_names_every_command(gssc) -> None:
@@ -69,13 +75,23 @@ def test_help_shows_that_a_model_is_chosen_by_name(command: str) -> None:
     assert "  --train CONFIG " in shown
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_is_for_people(command: str) -> None:
-    """No Python types, no markup, no names of the parser's own."""
-    _, parser = main_module.parser_of(command, ["--model.name", "str_contrast"] if command == "train" else [])
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *([command] for command in COMMANDS),
+        *(["train", "--model.name", model] for model in MODELS),
+        *(["train", "--model.name", "gcn", "--sparsifier.name", sparsifier] for sparsifier in SPARSIFIERS),
+        *(["train", "bbbp", "--model.name", model] for model in MOLECULE_MODELS),
+    ],
+    ids=" ".join,
+)
+def test_help_is_for_people(typed: list[str]) -> None:
+    """No Python types, no markup, no names of the parser's own, and a meaning for every option."""
+    _, parser = main_module.parser_of(typed[0], typed[1:])
     for one in (parser, *subcommands(parser)):
         shown = one.format_help()
-        assert not re.search(r"Literal|Optional|`|\btype: |:func:|\(required\)|\bnull\b|import\.\w", shown)
+        assert not re.search(INTERNAL, shown)
+        assert not re.search(WITHOUT_MEANING, shown, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from rich.console import Console
 
+from gssc.cli.train import show_choices
 from gssc.data import csbm
 from gssc.run import Run
 
@@ -43,6 +46,12 @@ def test_no_validation_nodes_trains_the_full_schedule_and_says_so(gssc, tmp_path
     assert "no validation nodes" in done.stderr
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (metrics["val_score"], metrics["best_epoch"], metrics["epochs"]) == (None, 5, 6)
+
+
+def test_a_model_without_a_recipe_is_announced_with_defaults(gssc, graph_file: Path) -> None:
+    done = gssc("train", "--graph", graph_file, "--out", "runs/fast", "--fast")
+    assert done.returncode == 0, done.stderr
+    assert "settings: defaults and options" in done.stderr
 
 
 def test_the_next_command_is_one_that_a_shell_understands_and_one_class_is_noted(gssc, tmp_path: Path) -> None:
@@ -287,3 +296,17 @@ def test_a_signal_ends_training_after_the_epoch_with_the_code_shells_expect(
     epochs = log.read_text().count("\n")
     again = Run(tmp_path / "run", resume=True)
     assert again.training.epoch == epochs  # every line of the log is in the checkpoint
+
+
+def test_choices_are_a_line_each_in_a_log_and_wrapped_beside_the_name_on_a_terminal() -> None:
+    choices = {"pairs": "no: as set", "normalize": "row: held-out score of linear models on rows"}
+    log = Console(file=io.StringIO(), width=30)
+    show_choices(log, choices)
+    assert log.file.getvalue() == (
+        "  pairs      no: as set\n  normalize  row: held-out score of linear models on rows\n"
+    )
+    terminal = Console(file=io.StringIO(), width=30, force_terminal=True, color_system=None, markup=False)
+    show_choices(terminal, choices)
+    lines = [line.rstrip() for line in terminal.file.getvalue().splitlines()]
+    assert lines[:2] == ["pairs      no: as set", "normalize  row: held-out score"]
+    assert lines[2:] == [" " * 11 + "of linear models on", " " * 11 + "rows"]

@@ -1,4 +1,4 @@
-"""Parts of memory-mapped arrays: as the map has them, and a clear error where the file was cut short."""
+"""Parts of memory-mapped arrays: equal to the map, and a clear error if the file was cut short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edges in every form people have them, and their weights through everything a graph goes through."""
+"""Edges in every accepted form, and their weights through every conversion and change of a graph."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_two_tuples_of_numbers_may_be_either() -> None:
         ([("a", "b")], None, "the nodes have no names: give node_ids"),
         ([("a", "b")], ["a", "a"], "node_ids has 'a' twice"),
         ([("a", "b"), ("a", "b", 1.0)], ["a", "b"], "give all edges a weight, or none"),
-        (pandas.DataFrame({"source": ["a"]}), ["a", "b"], "1 columns: an edge needs two"),
+        (pandas.DataFrame({"source": ["a"]}), ["a", "b"], "has 1 column: an edge needs two"),
         (pandas.DataFrame({"u": ["a"], "v": ["b"], "weight": ["much"]}), ["a", "b"], "weight of an edge is not a num"),
         (pandas.DataFrame({"u": ["a"], "v": ["b"], "weight": [np.nan]}), ["a", "b"], "weight of edge 0 is nan"),
         ({"source": ["a"], "target": []}, ["a", "b"], "1 first and 0 second ends"),
@@ -105,7 +105,7 @@ def test_two_tuples_of_numbers_may_be_either() -> None:
         (sp.csr_matrix([[0, -1.0], [0, 0]]), None, "weight of edge 0 is -1.0: weights must be above 0"),
         (sp.csr_matrix((2, 2)), None, "no edges"),
         (networkx.path_graph(["x", "y"]), None, "the nodes have no names"),
-        (networkx.path_graph(["x", "y"]), ["a", "b"], "edge 0 names node 'x', which is not among node_ids"),
+        (networkx.path_graph(["x", "y"]), ["a", "b"], "edge 0 names node 'x', which is not among the node ids"),
     ],
 )
 def test_refusals(edges: Any, ids: Any, message: str) -> None:

@@ -78,7 +78,7 @@ def test_asymmetric_by_hand() -> None:
 
 
 def test_equal_rows_go_to_the_same_class_and_other_rows_elsewhere() -> None:
-    """With one-hot rows scaled far up, a projection of the row would decide alone; scaled to length 1, it leans."""
+    """Without scaling to length 1, the projection of a long row would decide its class with certainty."""
     rows = np.repeat(np.eye(2), 4000, axis=0)
     graph = Graph(rows, [[0], [1]], labels=np.zeros(8000, dtype=int), train=np.arange(8000), class_names="abcd")
     flipped = instance(graph, 1.0, rng(3)).graph.labels
@@ -257,12 +257,12 @@ def test_every_free_pair_is_drawn_equally_often(make) -> None:
 
 
 def test_not_enough_edges_or_pairs() -> None:
-    with pytest.raises(GsscError, match="3 edges were to be added, but only 2 pairs of nodes without an edge"):
+    with pytest.raises(GsscError, match="cannot add 3 edges: only 2 pairs of nodes without an edge"):
         add(square(), 0.75, rng())
     with pytest.raises(GsscError, match="would remove all 4 edges"):
         remove(square(), 1.0, rng())
     other = square(labels=[0, 1, 0, 1])
-    with pytest.raises(GsscError, match="1 edges were to be removed, but there are only 0 within classes"):
+    with pytest.raises(GsscError, match="cannot remove 1 edge: there are only 0 within classes"):
         dice(other, 0.5, rng())
     with pytest.raises(GsscError, match="only 0 pairs of nodes of two classes"):
         dice(other, 0.25, rng())

@@ -74,7 +74,7 @@ def test_a_full_disk_is_the_cause_of_the_error() -> None:
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounts a small disk")
 @pytest.mark.parametrize("kilobytes", [1000, 1500, 1800, 2400])
 def test_a_build_on_a_full_disk_ends_with_one_line_and_resumes(tmp_path: Path, kilobytes: int) -> None:
-    """1,800 KB are used up while the sorted edges are put together, through a map that was a bus error."""
+    """The disk is full after 1,800 KB, while sorted edges are joined; written through a map, that was a bus error."""
     options = ["--nodes", "10000", "--edges", "100000", "--features", "16", "--out", str(tmp_path / "g.graph")]
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(tmp_path)]
     if subprocess.run(mount, capture_output=True).returncode:

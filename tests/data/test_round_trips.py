@@ -138,7 +138,7 @@ def test_networkx_by_hand() -> None:
     with pytest.raises(GsscError, match="node 'c' has no attribute 'feat'"):
         Graph.from_networkx(directed, features="feat")
     directed.nodes["c"]["feat"] = [1]
-    with pytest.raises(GsscError, match="node 'c' has 1 features where node 'b' has 2"):
+    with pytest.raises(GsscError, match="node 'c' has 1 feature where node 'b' has 2"):
         Graph.from_networkx(directed, features="feat")
 
 
@@ -155,7 +155,7 @@ def test_networkx_refusals() -> None:
 
     assert "node 'b' has 'training' as its 'split', which is not train" in refused(split="training")
     assert "node 'b' has 3 targets where node 'a' has 2" in refused(y=[0, 1, 1])
-    assert "node 'b' has 1 targets where node 'a' has 2" in refused(y=1)
+    assert "node 'b' has 1 target where node 'a' has 2" in refused(y=1)
     assert "node 'b' has targets ['red', 1]" in refused(y=["red", 1])
     assert "node 'b' has targets [[1], [1, 2]]" in refused(y=[[1], [1, 2]])
     assert "node 'b' has 4 targets where node 'a' has 2" in refused(y=np.eye(2))

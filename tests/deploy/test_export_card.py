@@ -68,6 +68,7 @@ def test_what_is_not_known_is_not_made_up(model: DeployedModel) -> None:
     assert "| training labels | not recorded |" in text
     assert "config.yaml" not in text
     assert "None" not in text
+    assert "other seeds give other numbers" not in text, "there are no numbers"
 
 
 def test_the_model_alone_still_knows_its_metadata(model: DeployedModel) -> None:
@@ -86,7 +87,8 @@ def test_calibration_is_shown_where_it_was_measured(model: DeployedModel, place:
     model.metadata = measured if place == "metadata" else {}
     text = section(card(source(model, metrics=measured if place == "metrics" else {})), "Calibration")
     assert "temperature of 1.42" in text
-    assert "| expected calibration error, before | 0.08123 |\n| expected calibration error, after | 0.0213 |" in text
+    assert "| expected calibration error, before temperature scaling | 0.08123 |\n" in text
+    assert "| expected calibration error, after temperature scaling | 0.0213 |\n" in text
     assert "| measured on | validation |" in text
     assert "not measured" not in text
 
@@ -149,7 +151,7 @@ def test_what_is_not_a_finished_run(model: DeployedModel, tmp_path: Path) -> Non
     with pytest.raises(GsscError, match="there is no such folder"):
         read_run_model(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(GsscError, match="cannot be exported: it has no model.json"):
+    with pytest.raises(GsscError, match="has no model that works alone: it has no model.json"):
         read_run_model(tmp_path / "empty")
     (tmp_path / "empty" / "scores.npz").touch()
     for read in (read_run_model, DeployedModel.load):

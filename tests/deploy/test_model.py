@@ -301,6 +301,7 @@ def edit(path: Path, **changes: object) -> None:
         (lambda run: (run / "model.json").write_bytes(b"\xff\xfe\x00"), "is not JSON"),
         (lambda run: (run / "model.json").write_text("[]"), "is not a JSON object"),
         (lambda run: (run / "model.json").write_text("{}"), "does not describe a gssc model"),
+        (lambda run: (run / "model.json").write_text('{"format": "gssc-molecules-2"}'), "takes SMILES"),
         (lambda run: edit(run / "model.json", class_names=["dog", "cat"]), "was changed after it was written"),
         (lambda run: edit(run / "model.json", temperature=2), "was changed after it was written"),
         (lambda run: edit(run / "model.json", digest=None), "was changed after it was written"),
@@ -333,7 +334,7 @@ def test_any_flipped_bit_is_noticed(tmp_path_factory: pytest.TempPathFactory, po
 
 
 def forge(folder: Path, **changes: object) -> None:
-    """Change a description and recompute its digest, as someone who means harm would."""
+    """Change a description and recompute its digest, as an attacker would."""
     description = {**json.loads((folder / "model.json").read_text()), **changes}
     description = {name: value for name, value in description.items() if value is not ... and name != "digest"}
     (folder / "model.json").write_text(json.dumps({**description, "digest": store._digest(description)}))

@@ -1,4 +1,4 @@
-"""Statistics: numbers worked out by hand and SciPy's, and what must not matter does not."""
+"""Statistics against numbers worked out by hand and SciPy's, and what they must not depend on."""
 
 from __future__ import annotations
 

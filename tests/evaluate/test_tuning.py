@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,33 @@ def test_a_trial_that_ends_while_others_look_counts_once(tmp_path, graph, monkey
     monkeypatch.setattr(study, "get_trials", lambda **which: next(found, None) or ask(**which))
     assert progress_of(study, tuning.token) == module.Progress(1, 0, 0, 0.5)
     assert len(study.trials) == 1
+
+
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")
+def test_a_trial_whose_process_was_killed_before_it_was_noted_is_run_again(tmp_path, graph, monkeypatch):
+    tuning = tuning_of(tmp_path, graph)
+    study = open_study(tuning)
+    study.ask()
+    assert progress_of(study, tuning.token).running_elsewhere == 1
+    monkeypatch.setattr(module, "SILENCE_SECONDS", -1)  # as if that time had passed
+    assert progress_of(study, tuning.token).running_elsewhere == 0
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "WAITING"]
+
+
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")
+def test_a_trial_of_a_machine_that_died_is_run_again_with_the_same_settings(tmp_path, graph):
+    tuning = tuning_of(tmp_path, graph)
+    study = open_study(tuning)
+    trial = study.ask()
+    width = trial.suggest_categorical("model.hidden", [8, 16])
+    trial.set_user_attr("process", "another-machine 1 2 3")
+    study._storage.record_heartbeat(trial._trial_id)
+    assert progress_of(study, tuning.token).running_elsewhere == 1
+    with sqlite3.connect(Path(tuning.folder) / module.STUDY) as database:
+        database.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-2 minutes')")
+    assert progress_of(study, tuning.token).running_elsewhere == 0
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "WAITING"]
+    assert study.trials[1].system_attrs["fixed_params"] == {"model.hidden": width}
 
 
 def test_nothing_to_choose_by(tmp_path, graph):

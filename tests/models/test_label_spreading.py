@@ -1,4 +1,4 @@
-"""Label spreading: the fixed point by hand, nodes no label reaches, missing classes, weights."""
+"""Label spreading: the fixed point by hand, nodes that no label reaches, missing classes, weights."""
 
 from __future__ import annotations
 

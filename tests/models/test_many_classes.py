@@ -1,4 +1,4 @@
-"""Default settings of the rivals on wide bags of words with many classes, which nobody tuned them for."""
+"""Default settings of the rivals on wide bags of words with many classes, for which they were not tuned."""
 
 from __future__ import annotations
 

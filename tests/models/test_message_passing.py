@@ -237,7 +237,7 @@ class TestAgainstPyTorchGeometric:
 
 
 def copy_into(*pairs: torch.Tensor) -> None:
-    """Every second tensor's values into the one before it."""
+    """Copy the values of every second tensor into the one before it."""
     with torch.no_grad():
         for theirs, ours in zip(pairs[::2], pairs[1::2], strict=True):
             theirs.copy_(ours)

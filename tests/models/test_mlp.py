@@ -1,4 +1,4 @@
-"""The MLP by its default settings on features nobody tuned it for."""
+"""The MLP with its default settings, on features for which it was not tuned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short memory by identity."""
+"""The cache of recent results, by object identity."""
 
 from __future__ import annotations
 

@@ -33,6 +33,12 @@ def test_learning_curves_show_what_was_recorded() -> None:
     assert written == {"warm-up", "alternate", "consolidate", "kept: epoch 2"}
 
 
+def test_losses_have_names_for_readers() -> None:
+    records = [{"epoch": at, "phase": "alternate", "center_loss": 1.0, "sparsifier_loss": 2.0} for at in range(2)]
+    _, below = report.learning_curves(report.epoch_columns(records), Figure().subplots(2, 1))
+    assert [line.get_label() for line in below.lines] == ["class centres", "sparsifier"]
+
+
 def test_scores_of_older_runs_are_drawn_too() -> None:
     old = report.epoch_columns([{"epoch": 0, "val_accuracy": 0.25}, {"epoch": 1, "val_accuracy": 0.5}])
     above, _ = report.learning_curves(old, Figure().subplots(2, 1))

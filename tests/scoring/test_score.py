@@ -375,7 +375,7 @@ if __name__ == "__main__":
 
 
 def test_killed_at_any_moment_it_goes_on_and_ends_the_same(model_folder, tmp_path):
-    """kill -9 of the whole process group at seeded moments, until a call comes through."""
+    """kill -9 of the whole process group at seeded moments, until a call completes."""
     for number in range(3):
         count = 150_000
         ids = np.arange(count) + number * count

@@ -124,7 +124,7 @@ def test_tables_come_back_as_predict_writes_them(client, small, tmp_path: Path, 
         (b"nothing", "multipart/form-data; boundary=xx", 422, "the form cannot be read"),
         (*form("t.csv", CSV, "text/csv", field="other"), 422, "the form has no file named 'file'"),
         (*form("t.csv", b"1,2,x\n1,2,y\n", "text/csv"), 422, "t.csv:2: column 'x' is 'y'"),
-        (*form("/etc/passwd", b"x\ny\n", "text/csv"), 422, "passwd: rows have 1 features"),
+        (*form("/etc/passwd", b"x\ny\n", "text/csv"), 422, "passwd: rows have 1 feature"),
         (b"PAR1", "text/csv", 422, "cannot read table.parquet: "),
     ],
 )
@@ -136,7 +136,9 @@ def test_files_that_are_wrong(client, content: bytes, kind: str, status: int, me
 
 def test_decimal_commas_by_query(client) -> None:
     body = CSV.replace(b",", b";").replace(b".", b",")
-    assert "--decimal ," in client.send_file(body).detail
+    detail = client.send_file(body).detail
+    assert "read decimal commas with ?decimal=, in the address" in detail
+    assert "--decimal" not in detail
     answer = client.send_file(body, query="?decimal=,")
     assert answer.json["probabilities"] == client.send_file(CSV).json["probabilities"]
     assert client.send_file(CSV, query="?decimal=x").status == 422

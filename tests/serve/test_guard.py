@@ -48,7 +48,7 @@ def status(answer: bytes) -> int:
 
 
 def send_until_closed(connection: socket.socket, piece: bytes, most: int) -> int:
-    """Send until the server has enough; how many bytes it took to find out."""
+    """Send until the server refuses more; return the number of bytes sent."""
     sent = 0
     try:
         while sent < most:
@@ -196,7 +196,7 @@ def test_more_at_once_than_allowed_are_asked_to_retry(live, model, monkeypatch: 
 
 
 def test_silent_connections_keep_nobody_out(live, model: DeployedModel) -> None:
-    """As many connections as there may be, all silent, left no room for /health to be asked."""
+    """With the maximum number of connections open and silent, /health could not be reached."""
     client = live(model, max_concurrency=2)  # which makes eight connections
     with ExitStack() as stack:
         silent = [stack.enter_context(connected(client.port)) for _ in range(30)]

@@ -69,7 +69,7 @@ def test_sparse_rows_are_the_dense_ones() -> None:
         ('{"rows": [[1e999, 2, 3]]}', "row 0, column 0 is inf; it must be finite"),
         ('{"rows": [[1, 2, 3.5e38]]}', "row 0, column 2 is 3.5e+38; it must be finite and fit into float32"),
         ('{"rows": [[1, 2, ' + "9" * 400 + "]]}", "row 0, column 2 is a whole number with more than 30 digits"),
-        ('{"indices": [[0]], "values": [[1], [2]]}', "indices has 1 rows and values 2"),
+        ('{"indices": [[0]], "values": [[1], [2]]}', "indices has 1 row and values 2"),
         ('{"indices": [[0], [1, 2]], "values": [[1], [2]]}', "row 1 has 2 indices and 1 values"),
         ('{"indices": [[3]], "values": [[1]]}', "row 0, index 0 is 3; it must be a whole number from 0 to 2"),
         ('{"indices": [[0, -1]], "values": [[1, 1]]}', "row 0, index 1 is -1"),

@@ -179,7 +179,7 @@ def test_eq_14_empties_the_edge_set_and_eq_16_does_not():
 
 @pytest.mark.parametrize("pretrain", [0, 100])
 def test_pretraining_leaves_the_sparsifier_able_to_learn(pretrain: int):
-    """To keep every edge is where it starts; an M that rounds to one would have no gradient to leave that by.
+    """Pretraining ends where every edge is kept; if M rounded to one there, it would have no gradient.
 
     True labels stand in for pseudo-labels here, so that nothing but the sparsifier is tested.
     """
@@ -408,7 +408,7 @@ def test_a_run_taken_up_from_its_checkpoint_ends_at_the_same_weights(tmp_path: P
 
 
 def replace_seed(config: ContrastConfig) -> ContrastConfig:
-    """The same settings from another start: everything must come from the checkpoint, nothing from the seed."""
+    """The same settings with another seed: the whole state must come from the checkpoint."""
     return replace(config, train=replace(config.train, seed=config.train.seed + 1))
 
 
@@ -614,7 +614,7 @@ def test_multilabel_targets_with_missing_entries_train(tasks: int):
 
 
 def test_a_single_multilabel_task_still_has_negatives():
-    """A softmax over one task is one, whatever the logit: bounded that way, the push would vanish."""
+    """The softmax of a single task is always one, so with it the negative term would have no gradient."""
     rng = np.random.default_rng(0)
     graph = GRAPH.with_(labels=(rng.random((40, 1)) > 0.5).astype(float), class_names=None)
     gradients = []

@@ -164,7 +164,7 @@ def test_an_optimizer_that_has_not_stepped_goes_on_too(tmp_path: Path):
 
 
 def test_module_states_are_snapshots():
-    """What was captured before a step must not move with it."""
+    """A state that was captured before a step must not change with it."""
     layer, optimizer = linear()
     weights = module_state(layer)
     before = {name: value.clone() for name, value in weights.items()}

@@ -6,7 +6,7 @@ from gssc.train.selection import BestEpoch, Epoch
 
 
 def nan() -> float:
-    """A new one each time, as a metric returns it: tuples take one and the same object for equal, NaN or not."""
+    """Return a new NaN object, as a metric does: in tuples, an object is equal to itself, even NaN."""
     return float("nan")
 
 

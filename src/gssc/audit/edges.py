@@ -23,9 +23,9 @@ def doubt_edges(
         - \mathrm{logit}\, \bar\pi \right)
 
     :math:`\pi` is the probability that a pair with this evidence is an edge of the graph and not a random pair, from a
-    logistic regression on :data:`gssc.trust.pairs.MEASURES` that sees as many random pairs as edges. It needs no known
-    wrong edges, and wrong edges among those it learns from only make it a little less certain. An edge is scored by a
-    regression that was fitted without it.
+    logistic regression on :data:`gssc.trust.pairs.MEASURES` that is fitted to the edges and as many random pairs. It
+    needs no known wrong edges; wrong edges among those it is fitted to only make it a little less certain. An edge is
+    scored by a regression that was fitted without it.
 
     M is the sparsifier's keep probability. It exists for edges only, so it cannot be compared with that of random
     pairs. It counts as far as it agrees with the other evidence: :math:`c(M)` is the :math:`\pi` expected for an edge
@@ -36,7 +36,7 @@ def doubt_edges(
     Args:
         graph: its edges are scored.
         evidence: measures of pairs, of the same graph.
-        keep_probability: keep probability of each edge, [E], NaN if the sparsifier never saw it; None if there is none.
+        keep_probability: keep probability of each edge, [E], NaN for edges that were not in training; None if unknown.
         seed: seed of the random pairs and of the folds.
         keep_counts: whether the keep probability counts; it is only shown if it was derived from the same evidence.
     """

@@ -29,7 +29,7 @@ class Subject:
     Args:
         graph: the audited graph.
         model: the deployed MLP of the run or classifier.
-        keep_probability: keep probability of each edge, [E], NaN if the sparsifier never saw it; None if there is none.
+        keep_probability: keep probability of each edge, [E], NaN for edges that were not in training; None if unknown.
         notes: remarks on missing parts, one line each.
         keep_counts: whether keep probabilities are independent evidence and so count in the score of an edge.
     """

@@ -31,7 +31,7 @@ store. With numbered splits (actor:fixed, squirrel), seed s takes split s; split
 drawn by the seed. Two noise rates (0.2,0.4) are separate runs.
 """
 ENGINES = ("local", "ray")
-# Only typed options arrive (a recipe must not lose to a default that was not typed); these fill in the rest.
+# Only options that were typed are passed on, so that no default overrides a recipe. These values fill in the rest.
 DEFAULTS_IN_ARGS = False
 DEFAULTS: dict[str, Any] = {
     "list": False,

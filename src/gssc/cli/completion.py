@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
+from gssc.cli.parser import subcommands
 from gssc.errors import GsscError
 from gssc.names import nearest
 
@@ -17,25 +20,31 @@ examples:
 
 Write the script again after an update: it lists the options of the installed version.
 """
-Words = dict[str, list[str]]  # words that may follow a command, by its name
+Words = dict[str, list[str]]
 
 BASH = """\
 # bash completion of gssc
 _gssc() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} options="" names=""
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} options="" names="" values=""
     if [[ $COMP_CWORD == 1 ]]; then
         COMPREPLY=($(compgen -W "{commands} --help --version" -- "$word"))
         return
     fi
     case ${{COMP_WORDS[1]}} in
-{cases}
+{options}
     esac
-    if [[ $word == -* ]]; then
+    case ${{COMP_WORDS[@]:1:COMP_CWORD-1}} in
+{names}
+    esac
+    case "${{COMP_WORDS[1]}} $before" in
+{values}
+    esac
+    if [[ $values ]]; then
+        COMPREPLY=($(compgen -W "$values" -- "$word"))
+    elif [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$options" -- "$word"))
-    elif [[ $COMP_CWORD == 2 ]]; then
-        COMPREPLY=($(compgen -W "$names" -- "$word") $(compgen -f -- "$word"))
     else
-        COMPREPLY=($(compgen -f -- "$word"))
+        COMPREPLY=($(compgen -W "$names" -- "$word") $(compgen -f -- "$word"))
     fi
 }}
 complete -o filenames -F _gssc gssc
@@ -44,24 +53,47 @@ ZSH = """\
 #compdef gssc
 # zsh completion of gssc
 _gssc() {{
-    local -a names options
+    local -a names options values
     if (( CURRENT == 2 )); then
         names=({commands} --help --version)
         compadd -- $names
         return
     fi
     case $words[2] in
-{cases}
+{options}
     esac
-    if [[ $words[CURRENT] == -* ]]; then
+    case "$words[2,CURRENT-1]" in
+{names}
+    esac
+    case "$words[2] $words[CURRENT-1]" in
+{values}
+    esac
+    if (( $#values )); then
+        compadd -- $values
+    elif [[ $words[CURRENT] == -* ]]; then
         compadd -- $options
     else
-        (( CURRENT == 3 && $#names )) && compadd -- $names
+        (( $#names )) && compadd -- $names
         _files
     fi
 }}
 if [[ $funcstack[1] == _gssc ]]; then _gssc "$@"; else compdef _gssc gssc; fi
 """
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The words that a shell completes.
+
+    Attributes:
+        options: the options of every command.
+        names: what may follow a command or a subcommand: subcommands, datasets or shells.
+        values: the values of an option, by ``COMMAND --OPTION``.
+    """
+
+    options: Words
+    names: Words
+    values: Words
 
 
 def add_arguments(parser: Any) -> None:
@@ -73,61 +105,110 @@ def run(args: Any) -> None:
     """Print the script."""
     if args.shell not in SHELLS:
         raise GsscError(f"there is no completion for {args.shell!r}: {nearest(args.shell, SHELLS)}")
-    sys.stdout.write(SHELLS[args.shell](*words()))
+    sys.stdout.write(SHELLS[args.shell](candidates()))
 
 
-def words() -> tuple[Words, Words]:
-    """Return the options of every command, and the names that may follow it: subcommands, datasets or shells."""
+def candidates() -> Candidates:
+    """Return the words that complete the commands of this version."""
     from gssc.cli.data_parser import SUMMARIES
-    from gssc.cli.main import COMMANDS
+    from gssc.cli.main import COMMANDS, parser_of
     from gssc.data import DATASETS
 
-    options = {name: _options_of(name) for name in COMMANDS}
+    options: Words = {}
+    values: Words = {}
+    for command in COMMANDS:
+        parser = parser_of(command)[1]
+        actions = [action for each in (parser, *subcommands(parser)) for action in each._actions]
+        options[command] = sorted({option for action in actions for option in action.option_strings})
+        for action in actions:
+            if found := _values_of(command, action):
+                values |= {f"{command} {option}": found for option in action.option_strings}
     graphs = [name for name, dataset in DATASETS.items() if dataset.level != "graph"]
-    following = {"data": list(SUMMARIES), "train": list(DATASETS), "tune": graphs, "completion": list(SHELLS)}
-    return options, following
+    names = {"data": list(SUMMARIES), "data info": list(DATASETS), "data build": graphs}
+    names |= {"train": list(DATASETS), "tune": graphs, "completion": list(SHELLS)}
+    return Candidates(options, names, values)
 
 
-def _options_of(name: str) -> list[str]:
-    from gssc.cli.main import parser_of
-    from gssc.cli.parser import option_strings
+def _values_of(command: str, action: argparse.Action) -> list[str]:
+    """Return the values that an option accepts; empty if it accepts any, or is a list or a mark."""
+    from gssc.cli.bench import ENGINES
+    from gssc.deploy.export import FORMATS
+    from gssc.graph import LEARNING_SETTINGS
+    from gssc.models.registry import MODELS
+    from gssc.recipes import PRESETS
+    from gssc.sparsify.registry import SPARSIFIERS
+    from gssc.tracking import TRACKERS
 
-    return sorted(set(option_strings(parser_of(name)[1])))
+    listed: dict[str, Iterable[str]] = {
+        "--data.setting": LEARNING_SETTINGS,
+        "--engine": ENGINES,
+        "--model": MODELS,
+        "--model.name": MODELS,
+        "--preset": PRESETS,
+        "--setting": LEARNING_SETTINGS,
+        "--sparsifier": SPARSIFIERS,
+        "--sparsifier.name": SPARSIFIERS,
+        "--style": ("light", "dark"),
+        "--track": TRACKERS,
+        "export --format": FORMATS,
+        "plot --format": ("png", "svg", "pdf"),
+    }
+    if command == "bench":  # its --sparsifier is a file of settings
+        listed = {"--engine": ENGINES}
+    for option in action.option_strings:
+        if found := listed.get(f"{command} {option}") or listed.get(option):
+            return list(found)
+    if isinstance(action.metavar, str) and action.metavar.startswith("{"):
+        return action.metavar.strip("{}").split(",")
+    words = [str(choice) for choice in action.choices or () if str(choice).isidentifier()]
+    return words if action.option_strings else []
 
 
-def bash(options: Words, following: Words) -> str:
+def bash(words: Candidates) -> str:
     """Return the script for bash."""
-    cases = "\n".join(
-        f'        {name}) options="{" ".join(given)}"; names="{" ".join(following.get(name, []))}" ;;'
-        for name, given in options.items()
+    return BASH.format(
+        commands=" ".join(words.options),
+        options=_cases('options="{}"', words.options),
+        names=_cases('names="{}"', words.names),
+        values=_cases('values="{}"', words.values),
     )
-    return BASH.format(commands=" ".join(options), cases=cases)
 
 
-def zsh(options: Words, following: Words) -> str:
+def zsh(words: Candidates) -> str:
     """Return the script for zsh."""
-    cases = "\n".join(
-        f"        {name}) options=({' '.join(given)}); names=({' '.join(following.get(name, []))}) ;;"
-        for name, given in options.items()
+    return ZSH.format(
+        commands=" ".join(words.options),
+        options=_cases("options=({})", words.options),
+        names=_cases("names=({})", words.names),
+        values=_cases("values=({})", words.values),
     )
-    return ZSH.format(commands=" ".join(options), cases=cases)
 
 
-def fish(options: Words, following: Words) -> str:
+def _cases(assignment: str, words: Words) -> str:
+    """Return the branches of a ``case`` statement, one per key, each with an assignment of its words."""
+    return "\n".join(f'        "{key}") {assignment.format(" ".join(found))} ;;' for key, found in words.items())
+
+
+def fish(words: Candidates) -> str:
     """Return the script for fish."""
     lines = ["# fish completion of gssc"]
-    lines += [f"complete -c gssc -n __fish_use_subcommand -f -a '{' '.join(options)}'"]
+    lines += [f"complete -c gssc -n __fish_use_subcommand -f -a '{' '.join(words.options)}'"]
     lines += [
         "complete -c gssc -n __fish_use_subcommand -l help",
         "complete -c gssc -n __fish_use_subcommand -l version",
     ]
-    for name, given in options.items():
-        inside = f"complete -c gssc -n '__fish_seen_subcommand_from {name}'"
-        long = [option.removeprefix("--") for option in given if option.startswith("--")]
-        lines += [f"{inside} -l {option}" for option in long]
-        if name in following:
-            lines.append(f"{inside} -a '{' '.join(following[name])}'")
+    for command, given in words.options.items():
+        inside = f"complete -c gssc -n '__fish_seen_subcommand_from {command}'"
+        for option in given:
+            values = words.values.get(f"{command} {option}")
+            if option.startswith("--"):
+                lines.append(f"{inside} -l {option[2:]}" + (f" -x -a '{' '.join(values)}'" if values else ""))
+    for key, names in words.names.items():
+        where = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in key.split())
+        # Subcommands are offered until one is there.
+        more = f"; and not __fish_seen_subcommand_from {' '.join(names)}" if key == "data" else ""
+        lines.append(f"complete -c gssc -n '{where}{more}' -a '{' '.join(names)}'")
     return "\n".join(lines) + "\n"
 
 
-SHELLS: dict[str, Callable[[Words, Words], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+SHELLS: dict[str, Callable[[Candidates], str]] = {"bash": bash, "zsh": zsh, "fish": fish}

@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 
 from gssc.data.array_file import ArrayFile
@@ -176,7 +177,7 @@ def graph_facts(graph: Graph) -> Table:
 
 def _kind(graph: Graph) -> str:
     if graph.on_disk:
-        return f", {graph.features.dtype}, on disk ({graph.features.nbytes / 1e9:.3g} GB)"
+        return f", {graph.features.dtype}, on disk ({decimal(graph.features.nbytes)})"
     return "" if hasattr(graph.features, "flags") else ", sparse"
 
 

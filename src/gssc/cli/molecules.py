@@ -149,10 +149,11 @@ def train_molecules(args: Any) -> None:
         console.print(f"resume with: gssc train --out {quote(str(folder))} --resume", soft_wrap=True)
         raise
     val, test = (shown_score(metrics[part], regression) for part in ("val_score", "test_score"))
-    Console(markup=False, highlight=False).print(
+    result = Console(markup=False, highlight=False)
+    result.print(
         f"{metrics['dataset']} ({metrics['split']}), {model}: {'RMSE' if regression else 'ROC-AUC'} {val} validation, "
-        f"{test} test; {metrics['seconds']} s; saved to {folder}",
-        soft_wrap=True,
+        f"{test} test; {metrics['seconds']:.1f} s; saved to {folder}",
+        soft_wrap=not result.is_terminal,
     )
     if not regression and "unknown" in (val, test):
         console.print(
@@ -278,11 +279,13 @@ def bench_molecules(options: Any, store: Any) -> list[dict[str, Any]]:
 
 def is_molecule_model(folder: str | Path) -> bool:
     """Return whether a folder holds a model that takes SMILES, or a run on molecules whose model is not deployable."""
+    from gssc.deploy.store import OF_MOLECULES
+
     try:
         about = read_json(Path(folder) / "model.json")
     except (OSError, GsscError):
         return is_molecule_run(folder)
-    return str(about.get("format", "")).startswith("gssc-molecules")
+    return str(about.get("format", "")).startswith(OF_MOLECULES)
 
 
 def molecule_app(folder: str, limits: Any, token: str | None, hosts: Sequence[str]) -> Any:

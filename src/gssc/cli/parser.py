@@ -29,6 +29,10 @@ class HelpFormatter(jsonargparse.DefaultHelpFormatter, argparse.RawDescriptionHe
         self._prog = self._prog.replace(" [options]", "")  # of the command, before the name of a subcommand
         super().add_usage(usage, actions, *args, **kwargs)
 
+    def start_section(self, heading: str | None) -> None:
+        """Show the first line of a docstring, which is the heading of a section of settings, without markup."""
+        super().start_section(heading and plain_help(heading))
+
     def _expand_help(self, action: argparse.Action) -> str:
         if "configuration file" in (action.help or ""):
             return "YAML file with the settings of this section"

@@ -26,8 +26,11 @@ from gssc.names import counted
 from gssc.recipes import PRESETS, preset_settings, recipe_settings, suited
 from gssc.run_folder import config_file, saved_config
 from gssc.settings import Settings, parse_section, read_settings
+from gssc.tracking import TRACKERS
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from gssc.run import Run
     from gssc.train.distributed import Processes
 
@@ -44,6 +47,7 @@ examples:
   gssc train --out runs/cora --resume                continue after an interruption
   gssc train bbbp --out runs/bbbp                    a set of molecules (extra molecules)
   gssc train --molecules mine.csv --smiles-column smiles --targets active --out runs/mine
+  gssc train bbbp --help                             options and settings for molecules
 
 Settings are layered, and later ones win: defaults, the recipe of the dataset (model str_contrast only), --preset in
 place of the recipe, --config, options. The run folder keeps all of them in config.yaml.
@@ -147,6 +151,8 @@ def run(args: Any) -> None:
     molecules = is_about_molecules(args)
     if molecules:
         require_all(("rdkit", "molecules"))
+    else:
+        require_all(("torch", "train"), *((name, name) for name in _trackers(args) if name in TRACKERS))
     from gssc.train.distributed import joined
 
     with joined() as processes:
@@ -158,6 +164,10 @@ def run(args: Any) -> None:
             _train(args, processes)
         else:
             _train_along(args, processes)
+
+
+def _trackers(args: Any) -> list[str]:
+    return [name.strip() for name in args["track"].split(",")] if args.get("track") else []
 
 
 def _train_along(args: Any, processes: Processes) -> None:
@@ -184,7 +194,7 @@ def _train(args: Any, processes: Processes) -> None:
 
     config = settings_of(args)
     folder = folder_of(args, config.data)
-    trackers = [make_tracker(name.strip()) for name in args["track"].split(",")] if args.get("track") else []
+    trackers = [make_tracker(name) for name in _trackers(args)]
     run = Run(
         folder,
         config,
@@ -258,7 +268,8 @@ def announce(run: Run, args: Any) -> None:
 
     console, graph, data = Console(stderr=True, markup=False, highlight=False), run.graph, run.config.data
     model = run.config.model.name
-    base = "recipe" if recipe_settings(data.dataset, data.split, model).keys() > {"model"} else "defaults"
+    has_recipe = data.dataset and recipe_settings(data.dataset, data.split, model).keys() > {"model"}
+    base = "recipe" if has_recipe else "defaults"
     base = f"preset {args['preset']}" if args.get("preset") else base
     base = f"{base}, {args['config']}" if args.get("config") else base
     about = (
@@ -299,19 +310,35 @@ def show_result(run: Run, metrics: dict[str, Any]) -> None:
         table.add_column(title, justify="right")
     table.add_row(*(shown(name, metrics[name]) for name in names))
     console = Console(markup=False)  # a name may hold brackets
+    one_line = not console.is_terminal  # a terminal gets lines that break between words
     console.print(table)
-    if reason := metrics.get("kept_because"):
-        console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=True)
-    for name, reason in metrics.get("choices", {}).items():
-        if name != "student":  # in the line above
-            console.print(f"  {name}: {reason}", soft_wrap=True)
+    if reason := metrics.get("kept_because"):  # has the choice of the student, too
+        console.print(f"kept epoch {metrics['best_epoch']}: {reason}", soft_wrap=one_line)
+    show_choices(console, {name: reason for name, reason in metrics.get("choices", {}).items() if name != "student"})
     for note in metrics.get("notes", []):
-        console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=True)
+        console.print(Text.assemble(("note ", "yellow"), note), soft_wrap=one_line)
     if reason := metrics.get("needs_graph"):
         console.print(f"saved to {run.folder}, with the scores of every node in scores.npz; {reason}", soft_wrap=True)
         return
     following = f"gssc predict {quote(str(run.folder))} ROWS --out predictions.csv"
     console.print(f"saved to {run.folder}; next: {following}", soft_wrap=True)
+
+
+def show_choices(console: Console, choices: dict[str, str]) -> None:
+    """Show what the training decided, a line per choice; on a terminal, long reasons are wrapped beside the name."""
+    from rich.table import Table
+
+    if not console.is_terminal:
+        width = max(map(len, choices), default=0)
+        for name, reason in choices.items():
+            console.print(f"  {name:<{width}}  {reason}", soft_wrap=True)
+        return
+    lines = Table.grid(padding=(0, 0, 0, 2))
+    lines.add_column(no_wrap=True)
+    lines.add_column()
+    for name, reason in choices.items():
+        lines.add_row(name, reason)
+    console.print(lines)
 
 
 def shown(name: str, value: Any) -> str:

@@ -14,7 +14,7 @@ from gssc.data.splits import NO_PART, PART_OF
 from gssc.errors import GsscError
 from gssc.extras import require
 from gssc.graph import Graph
-from gssc.names import nearest
+from gssc.names import counted, nearest
 
 if TYPE_CHECKING:
     import networkx
@@ -146,7 +146,7 @@ def _attribute_rows(names: list[Any], of_nodes: list[dict[Any, Any]], attribute:
         rows.append(np.atleast_1d(as_array(attributes[attribute], f"{attribute!r} of node {name!r}")))
         if rows[-1].shape != rows[0].shape:
             raise GsscError(
-                f"node {name!r} has {rows[-1].size} features where node {names[0]!r} has {rows[0].size}: "
+                f"node {name!r} has {counted(rows[-1].size, 'feature')} where node {names[0]!r} has {rows[0].size}: "
                 "give every node the same number"
             )
     return np.stack(rows)
@@ -177,7 +177,7 @@ def _attribute_labels(names: list[Any], labels: list[Any]) -> np.ndarray:
             raise GsscError(f"node {name!r} has targets {value!r}: give 0, 1 or NaN (missing) per task") from None
         if targets.shape != row.shape:
             raise GsscError(
-                f"node {name!r} has {targets.size} targets where node {names[first]!r} has {row.size}: "
+                f"node {name!r} has {counted(targets.size, 'target')} where node {names[first]!r} has {row.size}: "
                 "give every node the same number"
             )
         row[:] = targets

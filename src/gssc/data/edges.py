@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from gssc.data.arrays import as_array, as_text
 from gssc.errors import GsscError
-from gssc.names import nearest
+from gssc.names import counted, nearest
 
 # Common column names for the two ends of an edge and for its weight, in lower case.
 END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node_1", "node_2"))
@@ -100,7 +100,7 @@ class RowOf:
             edge = rows.index(None)
             few = len(self.row_of) <= _MOST_IDS_TO_SUGGEST
             advice = nearest(_id_text(names[edge]), self.row_of) if few else "add the node or drop the edge"
-            raise GsscError(f"edge {edge} names node {names[edge]!r}, which is not among node_ids: {advice}")
+            raise GsscError(f"edge {edge} names node {names[edge]!r}, which is not among the node ids: {advice}")
         return [row for row in rows if row is not None]
 
     def _number(self, edge: int, name: Any) -> int:
@@ -196,7 +196,7 @@ def common_ends(names: Container[str]) -> tuple[str, str] | None:
 
 def _of_table(table: Any, names: list[Any], rows: RowOf) -> tuple[np.ndarray, np.ndarray | None]:
     if len(names) < 2:
-        raise GsscError(f"the edge table has {len(names)} columns: an edge needs two, the nodes it joins")
+        raise GsscError(f"the edge table has {counted(len(names), 'column')}: an edge needs two, the nodes it joins")
     by_lower = {str(name).strip().lower(): name for name in names}
     pair = common_ends(by_lower)
     first, second = (by_lower[name] for name in pair) if pair else names[:2]

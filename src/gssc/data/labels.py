@@ -14,6 +14,7 @@ import numpy as np
 
 from gssc.data.arrays import as_array, as_text
 from gssc.errors import GsscError
+from gssc.names import counted
 
 LabelKind = Literal["number", "name", "truth value"]
 MOST_CLASSES = 1000  # a larger class number must be below the number of nodes
@@ -194,7 +195,7 @@ def refuse_overlap(parts: dict[str, np.ndarray]) -> None:
             shared = np.intersect1d(parts[first], parts[second], assume_unique=True)
             if len(shared):
                 raise GsscError(
-                    f"{first} and {second} share {len(shared)} nodes, the first is node {shared[0]}: "
+                    f"{first} and {second} share {counted(len(shared), 'node')}, the first is node {shared[0]}: "
                     "keep each node in one part only"
                 )
 

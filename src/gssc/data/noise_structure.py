@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gssc.errors import GsscError
+from gssc.names import counted
 
 if TYPE_CHECKING:
     from gssc.graph import Graph
@@ -125,7 +126,7 @@ class _Pairs:
         free = int(first_number[-1]) - len(taken)
         if count > free:
             raise GsscError(
-                f"{count:,} edges were to be added, but only {free:,} {self.what} exist: use a lower rate of noise"
+                f"cannot add {counted(count, 'edge')}: only {free:,} {self.what} exist; use a lower rate of noise"
             )
         drawn = rng.choice(free, size=count, replace=False, shuffle=False).astype(np.int64)
         # The m-th free number comes after every edge that has at most m free numbers before it.
@@ -159,7 +160,7 @@ def _some(edges: np.ndarray, count: int, rng: np.random.Generator, what: str = "
     """Return `count` of these positions in the edge list, drawn at random, ascending."""
     if count > len(edges):
         raise GsscError(
-            f"{count:,} edges were to be removed, but there are only {len(edges):,} {what}: use a lower rate of noise"
+            f"cannot remove {counted(count, 'edge')}: there are only {len(edges):,} {what}; use a lower rate of noise"
         )
     return np.sort(rng.choice(edges, size=count, replace=False, shuffle=False))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gssc.errors import GsscError
-from gssc.names import nearest
+from gssc.names import counted, nearest
 from gssc.text_tables import ID_NAMES, LABEL_NAMES
 
 ID_COLUMNS = (*ID_NAMES, "")  # pandas leaves its index unnamed
@@ -82,6 +82,6 @@ def wrong_width(found: int, width: int, feature_names: Sequence[str] | None) -> 
     shown = ", ".join(names[:5] + ["..."] * (len(names) > 5))
     which = f" ({shown})" if names else ""
     return (
-        f"rows have {found} features, but the model was trained on {width}: "
+        f"rows have {counted(found, 'feature')}, but the model was trained on {width}: "
         f"give the columns it was trained on, in order{which}"
     )

@@ -29,6 +29,7 @@ DESCRIPTION = "model.json"
 SCORES = "scores.npz"  # written instead by a run whose model needs the graph
 FORMAT = "gssc-mlp"
 FORMAT_VERSION = 1
+OF_MOLECULES = "gssc-molecules"  # beginning of the formats of gssc.molecules.deployed
 LARGEST_TEMPERATURE = 1e30  # keeps logits divided by it apart from zero
 T = TypeVar("T")
 _FIELDS: dict[str, type | tuple[type, ...]] = {
@@ -99,6 +100,8 @@ def load(folder: Path) -> dict[str, Any]:
 
 def _read_description(path: Path) -> dict[str, Any]:
     description = _of_model(path.parent, read_json, path.name)
+    if str(description.get("format")).startswith(OF_MOLECULES):
+        raise GsscError(f"{path.parent} holds a model for molecules, which takes SMILES and not feature rows")
     if description.get("format") != FORMAT:
         raise GsscError(f"{path} does not describe a gssc model")
     if description.get("format_version") != FORMAT_VERSION:
@@ -126,7 +129,7 @@ def _usable(name: str, value: Any) -> bool:
 
 
 def _of_model(folder: Path, read: Callable[[Path], T], name: str) -> T:
-    """Return what ``read`` returns for a file of the model folder. Raises GsscError that says why if it is missing."""
+    """Return what ``read`` returns for a file of the model folder. Raises GsscError with the reason if it is gone."""
     try:
         return read(folder / name)
     except FileNotFoundError:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def open_study(tuning: Tuning) -> Any:
                 engine_kwargs={"connect_args": {"timeout": 60}},
                 heartbeat_interval=BEAT_SECONDS,
                 grace_period=SILENCE_SECONDS,
-                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
+                heartbeat_stale_trial_callback=lambda study, trial: study.enqueue_trial(trial.params),
             )
             study = optuna.create_study(
                 study_name=STUDY_NAME,
@@ -229,12 +230,13 @@ class Progress:
 
 
 def progress_of(study: Any, token: str) -> Progress:
-    """Return the counts of trials; trials of dead processes of this machine are queued again first."""
+    """Return the counts of trials; trials of dead processes are queued again first."""
     with _quiet() as optuna:
         states = optuna.trial.TrialState
+        optuna.storages.fail_stale_trials(study)  # also those of other machines, which have no heartbeat any more
         running = 0
         for trial in study.get_trials(deepcopy=False, states=[states.RUNNING]):
-            if "process" in trial.user_attrs and is_gone(trial.user_attrs["process"]):
+            if _is_abandoned(trial):
                 # It may have finished, or been released by another process, since the trials were listed.
                 with suppress(ValueError, optuna.exceptions.UpdateFinishedTrialError):
                     study.tell(trial.number, state=states.FAIL)
@@ -245,6 +247,16 @@ def progress_of(study: Any, token: str) -> Progress:
         pruned = len(study.get_trials(deepcopy=False, states=[states.PRUNED]))
         best = max((trial.value for trial in complete), default=None)
     return Progress(len(complete) + pruned, pruned, running, best)
+
+
+def _is_abandoned(trial: Any) -> bool:
+    """Return whether the process of a running trial has ended on this machine.
+
+    A trial is created before its process is noted. If the process is killed in between, only the trial's age shows it.
+    """
+    if "process" in trial.user_attrs:
+        return is_gone(trial.user_attrs["process"])
+    return (datetime.now() - trial.datetime_start).total_seconds() > SILENCE_SECONDS
 
 
 def tune(

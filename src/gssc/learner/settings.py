@@ -28,9 +28,9 @@ class TeachersSettings:
         pair_epochs: epochs of Algorithm 1; a graph that is streamed from disk has 9 epochs of rows for each.
         pair_batches: batches per epoch, at most, however many edges the graph has: of 512 pairs, or of 8,192 for a
             graph that is streamed.
-        correction: whether a map fitted to validation labels corrects the class shares of teachers, and classes that
-            they confuse: ``auto`` if that raises the likelihood of labels it was not fitted to, or ``never``, so that
-            validation labels are used for selection only.
+        correction: whether a map that is fitted to validation labels corrects the class shares of the teachers, and the
+            classes that they confuse. ``auto``: if it raises the likelihood of labels that it was not fitted to;
+            ``never``: validation labels are used for selection only.
         models: other models to use as teachers, separated by commas, such as ``gcn,sgformer`` (see gssc bench --list);
             ``auto`` tries ``sage`` on graphs of at most 50,000 edges if averages over edges are not the best linear
             teacher; ``none`` adds no model.
@@ -56,9 +56,9 @@ class LearnerTrainSettings:
     Args:
         normalize: how rows are scaled, as part of the deployed model: ``auto`` decides by linear models on them,
             ``row`` divides rows by their sums, ``standard`` puts columns on one scale, ``asinh`` also compresses
-            long tails, ``none`` does none of it.
+            long tails, ``none`` leaves rows as they are.
         class_weight: ``none``, or ``balanced``: every class counts alike, however many labels it has.
-        seed: every random choice follows from it.
+        seed: seed of every random choice.
         threads: threads of the matrix products; part of what determines the exact result.
         memory: gigabytes that features and pairs of a graph on disk may take; a larger one is streamed.
     """

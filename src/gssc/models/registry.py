@@ -88,7 +88,7 @@ MODELS = {
     "str_contrast": ModelEntry(
         "str_contrast",
         "STRContrast",
-        "this package's method: an MLP trained on pairs",
+        "the MLP of the paper, trained on pairs",
         "GSSC, Sec. III",
         "gssc.train.bilevel:BilevelTraining",
         config="gssc.config:ContrastConfig",
@@ -191,9 +191,9 @@ def _arguments(settings: Any) -> dict[str, Any]:
 
 
 def _arguments_section(kind: Any) -> str:
-    """Return the docstring of a model's class, for help texts, without the arguments that are not settings."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    return re.sub(r"\n    (inputs|outputs): .*", "", text)
+    """Return the docstring of a model's class, for help texts: its arguments that are settings, and its name."""
+    text = re.sub(r"\n    (inputs|outputs): .*", "", inspect.cleandoc(kind.__doc__ or ""))
+    return text.replace("Args:\n", "Args:\n    name: name of the model.\n", 1)
 
 
 def recipe_of(name: str, dataset: str, split: str) -> Recipe | None:

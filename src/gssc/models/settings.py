@@ -36,7 +36,7 @@ class STRContrastSettings:
         dropout: share of hidden units dropped in training, in steps of 1/256.
         activation: ``leaky_relu`` (released program) or ``relu`` (text).
         norm: ``batch`` normalises hidden units over the batch; ``none`` leaves batch norm out, so that training with
-            several processes gives the same result as with one, see :mod:`gssc.train.distributed`.
+            several processes gives the same result as with one.
         layer_order: ``norm_first`` is batch norm, activation, dropout (released program);
             ``activation_first`` is activation, batch norm, dropout (text).
         head_norms: ``separate`` gives each of the two heads its own last batch norm, activation and dropout (released

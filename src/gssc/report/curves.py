@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 Epochs = Mapping[str, np.ndarray]
 
-LOSSES = ("smoothness_loss", "classification_loss", "center_loss", "sparsifier_loss")
+LOSSES = {  # names in the legend
+    "smoothness_loss": "smoothness",
+    "classification_loss": "classification",
+    "center_loss": "class centres",
+    "sparsifier_loss": "sparsifier",
+}
 STREAMED_PHASES = {"pairs", "rows"}  # of a run that streams its graph, whose ``edges_kept`` counts pairs, not edges
 TITLE_PAD = 18  # points; leaves room for the names of the phases
 PARTS = {"train": "training", "val": "validation", "test": "test"}
@@ -78,12 +83,12 @@ def learning_curves(
     above.set_ylabel(metric.replace("_", " "))
     above.set_title("Learning curves", pad=TITLE_PAD)
     _legend(above)
-    for name in LOSSES:
+    for name, label in LOSSES.items():
         column = epochs.get(name)
         if column is not None and np.any(column):
             # A loss that a phase does not have is recorded as 0: leave a gap there.
             shown = np.where(column == 0, np.nan, column)
-            below.plot(*with_gaps(epochs, shown), label=name.removesuffix("_loss"))
+            below.plot(*with_gaps(epochs, shown), label=label)
     below.set_ylabel("loss")
     _finish(above, below, epochs)
     return above, below

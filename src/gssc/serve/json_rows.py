@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from pydantic_core import from_json
 
+from gssc.names import counted
 from gssc.serve.limits import Limits, Refused, too_many_rows
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -164,7 +165,7 @@ def _sparse(indices: list[list[Any]], values: list[list[Any]], width: int) -> Sp
 
 def _refuse_lengths(indices: list[list[Any]], values: list[list[Any]]) -> NoReturn:
     if len(indices) != len(values):
-        _refuse(f"indices has {len(indices)} rows and values {len(values)}; give both the same")
+        _refuse(f"indices has {counted(len(indices), 'row')} and values {len(values)}; give both the same")
     number = next(number for number, row in enumerate(indices) if len(row) != len(values[number]))
     have, want = len(indices[number]), len(values[number])
     _refuse(f"row {number} has {have} indices and {want} values; give one value per index")

@@ -16,10 +16,12 @@ from gssc.deploy.model import DeployedModel
 from gssc.deploy.table_rows import TableRows
 from gssc.serve.limits import Limits, Refused
 from gssc.serve.table_process import TableShape
+from gssc.text_tables import DECIMAL_OPTION
 
 # The parsed cells of a text table take up to this many times its size; Parquet's buffers take less.
 TIMES_BODY = 24
 LEAST_MEMORY = 128 << 20
+DECIMAL_QUERY = "?decimal=, in the address (on the page: the checkbox)"
 
 
 class TableReader:
@@ -67,7 +69,7 @@ class TableReader:
             process.stdin.flush()
             reply = json.loads(process.stdout.readline())
             if "error" in reply:
-                raise Refused(422, reply["error"])
+                raise Refused(422, reply["error"].replace(DECIMAL_OPTION, DECIMAL_QUERY))
             numbers = process.stdout.read(4 * reply["rows"] * reply["columns"])
             features = np.frombuffer(numbers, dtype=np.float32).reshape(reply["rows"], reply["columns"])
         except (OSError, ValueError):

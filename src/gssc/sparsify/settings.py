@@ -123,7 +123,7 @@ class GAUGSettings(LearnedSettings):
 
 @dataclass
 class EvidenceSettings(SparsifierSettings):
-    """Settings of the sparsifier by evidence, which has no options."""
+    """Settings of the sparsifier evidence, which has no options."""
 
     name: str = "evidence"
 

@@ -44,7 +44,7 @@ class BilevelTraining(PairTraining):
     the same predictions.
 
     Args:
-        graph: the problem. Training sees only :meth:`~gssc.graph.Graph.training_view` of it.
+        graph: the problem. Training uses only :meth:`~gssc.graph.Graph.training_view` of it.
         config: all settings.
         plain: compute with ordinary torch operations, as on devices other than a CPU.
         sparsifier: psi; by default it is built from the settings.

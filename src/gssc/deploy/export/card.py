@@ -10,13 +10,13 @@ from typing import Any
 from gssc import __version__
 from gssc.deploy.export.run_model import RunModel
 from gssc.files import atomic_write
-from gssc.names import printable
+from gssc.names import counted, printable
 
 CARD = "MODEL_CARD.md"
 UNKNOWN = "not recorded"
 SHOWN_NAMES = 60
 SETTINGS = {
-    "transductive": "transductive: training saw features and edges of all nodes, and labels of training nodes only",
+    "transductive": "transductive: training used features and edges of all nodes, and labels of training nodes only",
     "inductive": "inductive: test nodes and their edges were hidden during training",
     "cold-start": "cold-start: test nodes were hidden during training and have no edges",
 }
@@ -65,7 +65,7 @@ def summary(run_model: RunModel) -> str:
     kind = "one of" if model.task == "multiclass" else "any of"
     return (
         f"A plain MLP that assigns {kind} {len(model.class_names):,} {'classes' if kind == 'one of' else 'tasks'} to a "
-        f"row of {model.widths[0]:,} features. It was trained on a graph; it needs none to predict."
+        f"row of {counted(model.widths[0], 'feature')}. It was trained on a graph; it needs none to predict."
     )
 
 
@@ -99,6 +99,8 @@ def quality(run_model: RunModel) -> str:
     metric = METRICS.get(str(run_model.metrics.get("metric")), "accuracy")
     names = {"val": "validation", "test": "test"}
     text = table(("part", metric), [(name, percent(score(run_model, part))) for part, name in names.items()])
+    if all(score(run_model, part) is None for part in names):
+        return text
     return f"{text}\n\nOne run, one seed ({shown(fact(run_model, 'seed'))}), one split; other seeds give other numbers."
 
 
@@ -123,12 +125,12 @@ def _measured(name: str) -> str:
     """Return the name of a number about calibration, in words.
 
     >>> _measured("test_error_before"), _measured("rows")
-    ('expected calibration error on test nodes, before', 'rows')
+    ('expected calibration error on test nodes, before temperature scaling', 'rows')
     """
     where = " on test nodes" if name.startswith("test_") else ""
     name = name.removeprefix("test_")
     if name.startswith("error_"):
-        return f"expected calibration error{where}, {name.removeprefix('error_')}"
+        return f"expected calibration error{where}, {name.removeprefix('error_')} temperature scaling"
     return name.replace("_", " ")
 
 
@@ -153,7 +155,7 @@ def limits(run_model: RunModel) -> str:
     ]
     if fact(run_model, "setting") == "transductive" and score(run_model, "test") is not None:
         lines.append(
-            "Training saw features and edges of the test nodes (transductive): on new rows, expect less than the "
+            "Training used features and edges of the test nodes (transductive): on new rows, expect less than the "
             "test result above."
         )
     return "\n".join(f"- {line}" for line in lines)
@@ -175,7 +177,7 @@ def inputs(run_model: RunModel) -> str:
         if model.normalize == "row"
         else "The model itself puts columns on the scale of training: give it raw rows, as in training."
         if fact(run_model, "scales_columns")
-        else "Rows are used as they are: scale them as the training data was scaled."
+        else "Rows are used as they are: give them in the units of the training data."
     )
     return "\n".join([*lines, "", how])
 

@@ -42,7 +42,7 @@ def read_run_model(folder: str | Path) -> RunModel:
     if config.exists() and not result.exists():
         raise GsscError(f"{folder} is not finished: resume it with gssc train --out {quote(str(folder))} --resume")
     if not (folder / DESCRIPTION).exists():
-        raise GsscError(f"{folder} cannot be exported: {why_no_model(folder)}")
+        raise GsscError(f"{folder} has no model that works alone: {why_no_model(folder)}")
     model = DeployedModel.load(folder)
     metrics, settings = read_json(result) if result.exists() else {}, read_settings(config) if config.exists() else {}
     for path, name, part in (

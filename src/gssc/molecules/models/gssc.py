@@ -66,7 +66,7 @@ class Settings:
         smoothness_weight: weight of L_smooth relative to L_graph.
         negative_weight: weight of the negative term within L_smooth.
         pairs: bonds per batch in L_smooth, drawn anew for each batch.
-        sparsify: whether to learn which bonds to train on; off keeps every bond (the ablation).
+        sparsify: whether to learn which bonds to train on; false keeps every bond (the ablation).
         warmup: epochs on all bonds before the sparsifier starts.
         alpha: share of the observed bond in M = (1 - alpha) lambda + alpha A (Eq. 5).
         temperature: temperature tau of the relaxed sample (Eq. 6).
