@@ -134,6 +134,14 @@ def test_students_of_counts_that_are_judged_on_unseen_rows_are_averaged_with_nai
         assert not any(settings.naive_bayes for settings in others.values())
 
 
+def test_without_validation_labels_seen_rows_keep_the_close_student_and_unseen_ones_do_not() -> None:
+    for setting, close in (("transductive", True), ("cold-start", False)):
+        graph = texts().with_(val=np.empty(0, dtype=np.int64), setting=setting)
+        kinds = LearnerTraining(graph, Config()).students.settings
+        assert ("close" in kinds) == close
+        assert any(settings.naive_bayes for settings in kinds.values()) == (not close)
+
+
 @pytest.mark.parametrize("setting", ["transductive", "cold-start"])
 def test_the_learner_asks_naive_bayes_about_texts(setting: str) -> None:
     config = Config()

@@ -136,9 +136,9 @@ def student_variants(
         num_features: number of columns.
         unseen: whether students are judged on held-out rows; this adds a linear student, which is often best on them,
             and for wide rows one that drops few inputs: half of a row of five words is too little.
-        counts: whether rows are counts (:func:`gssc.learner.multinomial.are_counts`): students that are judged on
-            held-out rows are then averaged with naive Bayes. The close student is left out: validation rows are too
-            easy for it, since their neighbours, whose soft labels depend on them, are in training.
+        counts: whether students are for unseen rows of counts (:func:`gssc.learner.multinomial.are_counts`), which are
+            averaged with naive Bayes. The close student is left out: validation rows are too easy for it, since their
+            neighbours, whose soft labels depend on them, are in training.
     """
     wide, small = num_features > NARROW, num_nodes < SMALL
     usual = 200 if small else 300 if wide else 1200

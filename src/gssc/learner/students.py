@@ -48,8 +48,8 @@ class Students:
         self.graph, self.jury, self.seed, self.unseen = graph, jury, seed, unseen
         self.held_out = self._held_out(unseen)
         self.counts = are_counts(graph.features)
-        judged = len(self.held_out) > 0
-        self.settings = student_variants(model, graph.num_nodes, graph.num_features, judged, self.counts)
+        judged, averaged = len(self.held_out) > 0, self.counts and unseen
+        self.settings = student_variants(model, graph.num_nodes, graph.num_features, judged, averaged)
         self.taught = np.setdiff1d(np.arange(graph.num_nodes), self.held_out)
 
     def _held_out(self, unseen: bool) -> np.ndarray:
