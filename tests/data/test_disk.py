@@ -150,7 +150,7 @@ def test_ids_of_a_file_are_built_as_they_are_loaded(tmp_path: Path, kind: str) -
         ({"feature_names": ["a", "b"]}, "2 feature_names for 3 features"),
         ({"node_id": [1, 2]}, "node_ids have shape"),
         ({"setting": "induktiv"}, "setting 'induktiv' is not known"),
-        ({"train_mask": [False, False, True]}, "train holds 1 nodes without a label"),
+        ({"train_mask": [False, False, True]}, "train holds 1 node without a label"),
     ],
 )
 def test_facts_that_no_graph_has_are_refused_before_the_edges_are_read(
