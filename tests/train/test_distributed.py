@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from gssc.cli.main import main
 from gssc.config import parse_config
@@ -22,7 +24,7 @@ from gssc.learner.streamed import StreamedLearner
 from gssc.result import make_training
 from gssc.run import Run
 from gssc.train.batches import EdgeBatches
-from gssc.train.distributed import LOST, Processes
+from gssc.train.distributed import LOST, Processes, SharedModel, _disconnect
 from gssc.train.stream import StreamedTraining
 
 # The same global batches in one process and in two: nothing is drawn that depends on the process.
@@ -162,6 +164,22 @@ def test_a_killed_process_ends_the_run_in_one_line_and_it_resumes(tmp_path: Path
     assert not (folder / "metrics.json").exists()
     assert main(["train", *ARGUMENTS, "--out", str(folder), "--resume"]) == 0  # with one process
     assert json.loads((folder / "metrics.json").read_text())["epochs"] == 15
+
+
+def test_a_disconnected_model_computes_alone() -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        torch.distributed.init_process_group("gloo", init_method=f"file://{file.name}", rank=0, world_size=1)
+        try:
+            model = torch.nn.Linear(2, 2)
+            shared = SharedModel(model, Processes(count=2))
+            rows = torch.ones(1, 2)
+            found = shared("forward", rows)
+            assert isinstance(shared._module, DistributedDataParallel)
+        finally:
+            _disconnect()
+    assert not torch.distributed.is_initialized()
+    assert not isinstance(shared._module, DistributedDataParallel)
+    assert torch.equal(shared("forward", rows), found)
 
 
 def test_one_process_changes_nothing() -> None:

@@ -9,10 +9,12 @@ first process reads and writes the run folder. With one process, every method he
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -217,7 +219,14 @@ class SharedModel:
                     broadcast_buffers=False,
                     find_unused_parameters=True,  # a step on rows alone does not use the parameters of pairs
                 )
+                _connected.add(self)
         return self._module(method, *arguments)
+
+    def disconnect(self) -> None:
+        """Compute alone from now on."""
+        if isinstance(self._module, DistributedDataParallel):
+            self._module = self._module.module
+        self.processes = Processes()
 
 
 class _Calls(nn.Module):
@@ -232,6 +241,19 @@ class _Calls(nn.Module):
 
 
 _here = Processes()
+_connected: weakref.WeakSet[SharedModel] = weakref.WeakSet()
+
+
+def _disconnect() -> None:
+    """Leave the process group.
+
+    A connected model would keep the threads of the group until the interpreter ends, and a thread that then releases
+    its last tensor aborts the process.
+    """
+    for shared in list(_connected):
+        shared.disconnect()
+    gc.collect()
+    dist.destroy_process_group()
 
 
 def processes() -> Processes:
@@ -264,8 +286,8 @@ def joined() -> Iterator[Processes]:
         raise GsscError(LOST) if lost else error from None
     finally:
         _here = Processes()
+        _disconnect()
         signal.signal(signal.SIGTERM, before)
-        dist.destroy_process_group()
 
 
 def _stop(*_: Any) -> None:
