@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -166,17 +165,15 @@ def test_a_killed_process_ends_the_run_in_one_line_and_it_resumes(tmp_path: Path
     assert json.loads((folder / "metrics.json").read_text())["epochs"] == 15
 
 
-def test_a_disconnected_model_computes_alone() -> None:
-    with tempfile.NamedTemporaryFile() as file:
-        torch.distributed.init_process_group("gloo", init_method=f"file://{file.name}", rank=0, world_size=1)
-        try:
-            model = torch.nn.Linear(2, 2)
-            shared = SharedModel(model, Processes(count=2))
-            rows = torch.ones(1, 2)
-            found = shared("forward", rows)
-            assert isinstance(shared._module, DistributedDataParallel)
-        finally:
-            _disconnect()
+def test_a_disconnected_model_computes_alone(tmp_path: Path) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        shared = SharedModel(torch.nn.Linear(2, 2), Processes(count=2))
+        rows = torch.ones(1, 2)
+        found = shared("forward", rows)
+        assert isinstance(shared._module, DistributedDataParallel)
+    finally:
+        _disconnect()
     assert not torch.distributed.is_initialized()
     assert not isinstance(shared._module, DistributedDataParallel)
     assert torch.equal(shared("forward", rows), found)
