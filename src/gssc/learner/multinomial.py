@@ -67,12 +67,12 @@ def naive_bayes(rows: Any, soft: np.ndarray) -> NaiveBayes | None:
     by_class = counts.T @ soft + SMOOTHING
     logits = held_out_logits(counts, soft, by_class)
     temperature = best_temperature(logits, soft)[0]
-    weights = log_softmax_of_columns(by_class) * (scale / temperature)
+    weights = log_shares(by_class) * (scale / temperature)
     weights -= weights.mean(axis=1, keepdims=True)
     return NaiveBayes(weights.astype(np.float32), softmax(logits / temperature, axis=1).astype(np.float32))
 
 
-def log_softmax_of_columns(by_class: np.ndarray) -> np.ndarray:
+def log_shares(by_class: np.ndarray) -> np.ndarray:
     """Return the log of the share of each count in its class, [d, C]."""
     return np.asarray(np.log(by_class) - np.log(by_class.sum(axis=0)))
 
