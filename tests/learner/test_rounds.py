@@ -163,7 +163,7 @@ def test_rounds_end_where_the_next_teacher_has_hardly_more_to_teach(monkeypatch:
 
 
 @pytest.mark.parametrize(("score", "asked"), [(1.0, False), (0.3, True)])
-def test_boosted_trees_are_left_out_where_forests_are_far_behind(score: float, asked: bool) -> None:
+def test_no_further_trees_are_grown_where_a_small_forest_is_far_behind(score: float, asked: bool) -> None:
     """The best opinion so far is right on a share of the validation nodes; forests have about 0.3."""
     graph = load_dataset("csbm", nodes=600, signal=0.3, per_class=30)
     jury = Jury(known_labels(graph), graph.train, graph.val, graph.num_classes)
@@ -173,8 +173,9 @@ def test_boosted_trees_are_left_out_where_forests_are_far_behind(score: float, a
     faculty = Faculty(graph, pool.keep, pool, "none", seed=0)
     for _ in faculty.trees(graph.features):
         pass
-    assert any(name.startswith("boosted trees") for name in faculty.fitted) is asked
-    assert any(name.startswith("forest") for name in faculty.fitted)
+    for kind in ("forest", "boosted trees"):
+        assert any(name.startswith(kind) for name in faculty.fitted) is asked
+    assert {"small forest on rows", "small forest on rows and structure"} <= set(faculty.fitted)
 
 
 def test_the_work_of_trees_is_bounded() -> None:

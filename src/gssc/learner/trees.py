@@ -14,6 +14,7 @@ from gssc.learner.spreading import walk_matrix
 
 DIRECTIONS = 64  # singular vectors of the adjacency and of the features
 TREES = 200
+SMALL = 4  # the small forest has this many times fewer trees
 LABELS_FOR_ALL_TREES = 2000  # with more training labels there are fewer trees
 FEWEST_TREES = 10
 TREE_WORK = 2_500_000  # maximum of trees times labels times classes; sets the number of trees
@@ -52,6 +53,8 @@ def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarr
 def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 1) -> dict[str, Fit]:
     """Return the fit functions of forests and, with enough labels and not too many rows and classes, boosted trees.
 
+    With one fit per forest the first is a small one, which shows at little cost whether trees suit the problem at all.
+
     Args:
         classes: number of classes.
         labels: number of training labels.
@@ -65,10 +68,12 @@ def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 
     trees = min(trees, max(FEWEST_TREES, TREE_WORK // (labels * classes)))
     trees, leaf = (trees, 2) if views == 1 else (max(1, trees // 2), 1)
     grown = {"min_samples_leaf": leaf, "random_state": sklearn_seed(seed)}
-    found = {
-        "forest": sklearn_fit(lambda: ensemble.RandomForestClassifier(trees, **grown), classes),
-        "extra trees": sklearn_fit(lambda: ensemble.ExtraTreesClassifier(trees, **grown), classes),
-    }
+    found = {}
+    if views == 1:
+        few = max(1, trees // SMALL)
+        found["small forest"] = sklearn_fit(lambda: ensemble.RandomForestClassifier(few, **grown), classes)
+    found["forest"] = sklearn_fit(lambda: ensemble.RandomForestClassifier(trees, **grown), classes)
+    found["extra trees"] = sklearn_fit(lambda: ensemble.ExtraTreesClassifier(trees, **grown), classes)
     if labels >= LABELS_FOR_BOOSTING and rows * classes <= BOOSTING_WORK:
         found["boosted trees"] = sklearn_fit(
             lambda: ensemble.HistGradientBoostingClassifier(
