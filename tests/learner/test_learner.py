@@ -273,6 +273,8 @@ def test_columns_are_standardised_last_where_features_are_sparse():
     assert offered_scalings(counts)[0] == "standard"
     assert offered_scalings(sp.csr_matrix(counts)) == ["row", "none", "standard"]
     assert offered_scalings(sp.csr_matrix(counts[:, :20] - 1)) == ["none", "standard"]
+    words = rng.poisson(0.1, (200, 150)).astype(np.float32)
+    assert offered_scalings(sp.csr_matrix(words)) == ["row", "none"]
 
 
 @pytest.mark.parametrize(("right", "chosen"), [(70, "none"), (83, "none"), (90, "standard")])

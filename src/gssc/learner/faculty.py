@@ -26,9 +26,9 @@ from gssc.learner.linear import (
     representations,
     spread_rows,
 )
+from gssc.learner.multinomial import are_counts
 from gssc.learner.normal import MOST_COLUMNS, normal_teachers
 from gssc.learner.pool import Pool, Views, numbers_of, runner_up, uses_edges
-from gssc.learner.spreading import walk_matrix
 from gssc.learner.student import labels_only_mlp
 from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, tree_teachers
 from gssc.trust.labels import label_trust
@@ -108,11 +108,10 @@ class Faculty:
                     self.ask_linear(f"{name}, labels weighed", inputs, weight)
             yield "linear teachers"
         if self.graph.num_edges:
-            walk = walk_matrix(self.graph.edges, self.keep, self.graph.num_nodes)
             for restart in RESTARTS:
                 self.ask(
                     f"labels spread over trusted edges, restart {restart:g}",
-                    label_spreading(walk, self.graph.num_classes, restart),
+                    label_spreading(self.pool.trusted, self.graph.num_classes, restart),
                     rows,
                 )
         if not self.jury.cross_validates:  # otherwise training labels, which may be wrong, would rank this opinion
@@ -252,12 +251,13 @@ def judging_labels(graph: Graph) -> str:
 def offered_scalings(features: Features) -> list[str]:
     """Return the names of the scalings to compare, the most usual first; ``row`` is for many columns of counts.
 
-    For sparse features ``standard`` comes last: divided by the deviation of a column that is nearly always zero, a rare
-    value is so large that it decides the prediction of an unseen row.
+    For sparse features ``standard`` comes last, and for bags of words it is left out: divided by the deviation of a
+    column that is nearly always zero, a rare value is so large that it decides the prediction of an unseen row.
     """
     usual = usual_normalization(features)
     by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
     if sp.issparse(features):
         usual_first = [usual] if usual != "standard" else []
-        return list(dict.fromkeys([*usual_first, *by_row, "none", "standard"]))
+        by_column = [] if are_counts(features) else ["standard"]
+        return list(dict.fromkeys([*usual_first, *by_row, "none", *by_column]))
     return list(dict.fromkeys([usual, *by_row, "standard"]))

@@ -6,9 +6,11 @@ labels that rank opinions; see :mod:`gssc.learner.jury`.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from scipy.special import softmax
 
@@ -57,15 +59,24 @@ class Pool:
         if not self.edges.shape[1]:
             return
         views = self.opinions[name]
-        trusted = walk_matrix(self.edges, self.keep, self.num_nodes)
         agreeing = [walk_matrix(self.edges, self.keep * agreement(view, self.edges), self.num_nodes) for view in views]
-        kinds = {"trust": [trusted] * len(views), "agreement": agreeing}
+        kinds = {"trust": [self.trusted] * len(views), "agreement": agreeing}
         if self.keep.mean() < NEARLY_ALL:
-            kinds["edges"] = [walk_matrix(self.edges, np.ones_like(self.keep), self.num_nodes)] * len(views)
+            kinds["edges"] = [self.equal] * len(views)
         for how, walks in kinds.items():
             for steps in STEPS:
                 over = tuple(normalized(spread(view, walk, steps)) for view, walk in zip(views, walks, strict=True))
                 self.add(f"{name} over {how}, {steps} steps", over)
+
+    @cached_property
+    def trusted(self) -> sp.csr_matrix:
+        """Normalised adjacency with edges weighted by trust."""
+        return walk_matrix(self.edges, self.keep, self.num_nodes)
+
+    @cached_property
+    def equal(self) -> sp.csr_matrix:
+        """Normalised adjacency with edges weighted equally."""
+        return walk_matrix(self.edges, np.ones_like(self.keep), self.num_nodes)
 
     def add_products(self, name: str, partners: list[str]) -> None:
         """Add the geometric mean of an opinion with each partner in the pool."""

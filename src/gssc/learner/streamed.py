@@ -34,6 +34,7 @@ from gssc.graph import Graph
 from gssc.learner.jury import Jury, balanced_weights
 from gssc.learner.linear import PENALTIES, logistic_map
 from gssc.learner.settings import Config
+from gssc.learner.student import USUAL_WIDTH
 from gssc.train.edge_stream import prefetched
 from gssc.train.optimize import falling
 from gssc.train.selection import BestEpoch
@@ -122,7 +123,7 @@ class StreamedLearner(StreamedTraining):
         settings.train.batch_size = min(PAIRS, max(512, PAIR_NUMBERS // graph.num_features))
         settings.model.dropout = DROPOUT
         settings.model.mix_at, settings.model.mix_by, settings.model.head_norms = "output", "vector", "shared"
-        settings.model.hidden, settings.model.layers = config.model.hidden, config.model.layers or 2
+        settings.model.hidden, settings.model.layers = config.model.hidden or USUAL_WIDTH, config.model.layers or 2
         self.choices: dict[str, str] = {"normalize": normalize}
         best = BestEpoch(settings.train.patience, validation=len(graph.val) > 0)
         super().__init__(graph, config, settings, best)

@@ -14,13 +14,13 @@ class GsscSettings:
 
     Args:
         name: name of the model.
-        hidden: width of every hidden layer.
+        hidden: width of every hidden layer; 0 chooses by the data: 128 for a few thousand narrow rows, 256 otherwise.
         layers: number of hidden layers; 0 chooses by the data: one for wide rows, two for narrow ones.
         steps: gradient steps per student; 0 chooses by the data.
     """
 
     name: str = "gssc"
-    hidden: int = setting(256, low=1, high=2**20)
+    hidden: int = setting(0, low=0, high=2**20)
     layers: int = setting(0, low=0, high=1000)
     steps: int = setting(0, low=0)
 

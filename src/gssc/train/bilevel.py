@@ -154,7 +154,10 @@ class BilevelTraining(PairTraining):
 
     def edges_of(self, pairs: np.ndarray) -> np.ndarray:
         """Return the undirected edges of which at least one direction is among these pairs."""
-        return np.unique(pairs % self.sparsifier.edges.shape[1]) if len(pairs) else pairs
+        chosen = np.zeros(self.sparsifier.edges.shape[1], dtype=bool)
+        if len(pairs):
+            chosen[pairs % len(chosen)] = True
+        return np.flatnonzero(chosen)
 
     # Theta: Eq. 13 and 17 ---------------------------------------------------------------------------------------
 
