@@ -12,7 +12,16 @@ from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner import linear
 from gssc.learner.closed_form import ClosedFormTraining
-from gssc.learner.linear import SHARPNESS, logistic_map, neighbour_rows, ridge_map, span_of, spread_rows
+from gssc.learner.linear import (
+    SHARPNESS,
+    ShortRows,
+    logistic_map,
+    logistic_regression,
+    neighbour_rows,
+    ridge_map,
+    span_of,
+    spread_rows,
+)
 from gssc.recipes import config_for
 from gssc.train.training import NeedsGraph
 
@@ -47,6 +56,36 @@ def test_more_columns_than_rows_give_the_same_map():
     model = LogisticRegression(C=1.0, tol=1e-3).fit(rows, labels)
     found, wanted = rows @ (weights[:, 1] - weights[:, 0]) + bias[1] - bias[0], model.decision_function(rows)
     assert np.allclose(found, wanted, atol=0.05)
+
+
+def test_sparse_rows_give_the_same_map():
+    rng = np.random.default_rng(0)
+    rows = sp.random(60, 20, 0.2, format="csr", dtype=np.float32, random_state=0)
+    labels = rng.integers(0, 3, 60)
+    weights, bias = logistic_map(rows, labels, 4, penalty=1.0)
+    wanted = logistic_map(rows.toarray(), labels, 4, penalty=1.0)
+    np.testing.assert_allclose(rows @ weights + bias, rows @ wanted[0] + wanted[1], atol=1e-3)
+
+
+def test_rare_words_are_left_to_regressions_on_all_columns(monkeypatch: pytest.MonkeyPatch):
+    """Each text has five of the 600 words of its class, which are rare, and 18 of 300 common words on average."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(1200) % 2
+    common = sp.csr_matrix(rng.random((1200, 300)) < 0.06, dtype=np.float32)
+    rare = 2 * rng.integers(0, 600, 5 * 1200) + np.repeat(labels, 5)
+    words = sp.csr_matrix((np.ones(6000, np.float32), (np.repeat(np.arange(1200), 5), rare)), shape=(1200, 1200))
+    rows = sp.hstack([common, words]).tocsr()
+    short = ShortRows(rows, labels=600)
+    train, test = np.arange(600), np.arange(600, 1200)
+    right = {}
+    for name, inputs in {"short": short.unit(), "all": short.unit_of_all_columns(2)}.items():
+        likely = logistic_regression(inputs, train, labels[train], 2, penalty=10.0)
+        right[name] = (likely.argmax(axis=1)[test] == labels[test]).mean()
+    assert right["all"] > right["short"] + 0.1
+    assert ShortRows(rows, labels=100).unit_of_all_columns(2) is None  # all columns are in the short rows
+    assert ShortRows(rows.toarray(), labels=600).unit_of_all_columns(2) is None
+    monkeypatch.setattr(linear, "MOST_WEIGHTS", 2 * 1500 - 1)
+    assert short.unit_of_all_columns(2) is None
 
 
 def test_spread_and_neighbour_rows_by_hand():

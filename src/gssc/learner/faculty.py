@@ -99,7 +99,10 @@ class Faculty:
 
     def linear(self) -> Iterator[str]:
         """Fit linear teachers to every representation of the rows; yield the name of the phase after each."""
-        rows = self.short.unit()
+        rows, all_columns = self.short.unit(), self.short.unit_of_all_columns(self.graph.num_classes)
+        if all_columns is not None:
+            self.ask_linear("all columns of rows", all_columns, means=False)
+            yield "linear teachers"
         for name, inputs in representations(self.graph, self.keep, rows):
             self.ask_linear(name, inputs)
             if name == judging_labels(self.graph):
@@ -119,9 +122,9 @@ class Faculty:
             for name in smooth[:FEW]:
                 self.pool.add(f"runner-up of {name}", runner_up(self.pool.opinions[name]))
 
-    def ask_linear(self, name: str, inputs: np.ndarray, label_weight: np.ndarray | None = None) -> None:
+    def ask_linear(self, name: str, inputs: Any, label_weight: np.ndarray | None = None, *, means: bool = True) -> None:
         """Fit every linear teacher to these inputs and add their opinions to the pool."""
-        for kind, fit in linear_teachers(self.graph.num_classes).items():
+        for kind, fit in linear_teachers(self.graph.num_classes, means).items():
             self.ask(f"{kind} on {name}", fit, inputs, label_weight)
 
     def weigh_labels(self, inputs: np.ndarray | None = None) -> np.ndarray:

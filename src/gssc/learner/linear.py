@@ -24,6 +24,8 @@ MOST_NUMBERS = 20_000_000  # values in a dense matrix of rows; larger ones are r
 REDUCED = 256
 MOST_LABELS = 20_000  # a regression is fitted to at most this many
 MOST_WORK = 1_000_000_000  # most labels times columns times classes of a logistic regression; about ten seconds
+MOST_SPARSE_WORK = 100_000_000  # the same for sparse rows, of which only values that are not zero count
+MOST_WEIGHTS = 2_000_000  # of a regression on sparse rows; its solver needs twenty times the memory
 SHARPNESS = 20.0  # class means and ridge regressions: logits are scores times this, before temperature scaling
 
 Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
@@ -41,7 +43,7 @@ class ShortRows:
 
     def __init__(self, features: Any, labels: int, seed: int = 0):
         count, width = features.shape
-        self.features, self.seed = features, seed
+        self.features, self.labels, self.seed = features, min(labels, MOST_LABELS), seed
         self.are_whole = count * width <= MOST_NUMBERS and (labels <= 2 * REDUCED or width <= 2 * REDUCED)
 
     @cached_property
@@ -58,6 +60,18 @@ class ShortRows:
     def unit(self) -> np.ndarray:
         """Return the feature rows, scaled to length one, as a dense matrix [N, k]."""
         return self.of(unit_rows(self.features))
+
+    def unit_of_all_columns(self, classes: int) -> sp.csr_matrix | None:
+        """Return the sparse feature rows, scaled to length one, [N, d], for regressions.
+
+        None if :meth:`unit` has all columns as well, if features are dense, or if a regression would take long. Usually
+        it takes less time than one on singular vectors and is more accurate: these leave out rare words, for example.
+        """
+        if self.are_whole or not sp.issparse(self.features):
+            return None
+        count, width = self.features.shape
+        work = self.features.nnz / max(1, count) * self.labels * classes
+        return unit_rows(self.features) if work <= MOST_SPARSE_WORK and width * classes <= MOST_WEIGHTS else None
 
 
 def main_directions(rows: Any, width: int, seed: int = 0) -> np.ndarray:
@@ -116,7 +130,7 @@ def _regression(penalty: float, classes: int) -> Fit:
 
 
 def logistic_regression(
-    inputs: np.ndarray,
+    inputs: Any,
     train: np.ndarray,
     labels: np.ndarray,
     classes: int,
@@ -126,7 +140,7 @@ def logistic_regression(
     """Return class probabilities of all rows by a multinomial logistic regression with an L2 penalty, [N, C].
 
     Args:
-        inputs: inputs of all nodes, [N, d].
+        inputs: inputs of all nodes, dense or CSR, [N, d].
         train: nodes that it is fitted to, [n].
         labels: their classes, [n].
         classes: number of classes C.
@@ -138,22 +152,23 @@ def logistic_regression(
 
 
 def logistic_map(
-    rows: np.ndarray, labels: np.ndarray, classes: int, penalty: float, weight: np.ndarray | None = None
+    rows: Any, labels: np.ndarray, classes: int, penalty: float, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights [d, C] and bias [C] of a logistic regression; classes without labels get a bias of -inf.
 
-    If labels times columns times classes exceed MOST_WORK, a ridge regression is fitted instead, which is faster.
+    If labels times columns times classes exceed MOST_WORK, a ridge regression is fitted to dense rows instead, which is
+    faster.
 
     Args:
-        rows: rows that it is fitted to, [n, d].
+        rows: rows that it is fitted to, dense or CSR, [n, d].
         labels: their classes, [n].
         classes: number of classes C.
         penalty: C of scikit-learn, the inverse of the penalty.
         weight: weight of each row, [n]; all one if left out.
     """
     linear_model = require("sklearn.linear_model", extra="data")
-    basis = None
-    if len(rows) < rows.shape[1]:
+    basis, dense = None, not sp.issparse(rows)
+    if dense and len(rows) < rows.shape[1]:
         # The optimum lies in the span of the training rows, so as many coordinates as labels give the same result.
         basis = span_of(rows)
         rows = rows @ basis
@@ -164,7 +179,7 @@ def logistic_map(
     if len(present) == 1 or not rows.shape[1]:
         bias[present] = np.log(np.bincount(labels, minlength=classes)[present] / len(labels))
         return weights, bias
-    if rows.size * len(present) > MOST_WORK:
+    if dense and rows.size * len(present) > MOST_WORK:
         found, constants = ridge_map(rows, np.searchsorted(present, labels), len(present), penalty, weight)
         weights[:, present], bias[present] = found if basis is None else basis @ found, constants
         return weights, bias
