@@ -116,7 +116,7 @@ def test_a_dataset_named_in_a_config_file_gets_its_recipe_too(gssc, tmp_path: Pa
         (("--graph", "graph.npz", "--setting", "outductive"), "setting"),
         (("--graph", "graph.npz", "--preset", "papper"), "did you mean 'paper'"),
         (("--graph", "graph.npz", "--model.hidden", "wide"), "hidden"),
-        (("--graph", "graph.npz", "--model.hidden", "0"), "hidden"),
+        (("--graph", "graph.npz", "--model.hidden", "-1"), "hidden"),
         (("--graph", "graph.npz", "--model.dropout", "1.5"), "dropout"),
         (("--graph", "graph.npz", "--model", "str_contrast", "--model.hidden", "1000000"), "not enough memory"),
         (("csbm", "--split", "fixed-0"), "it offers 20-per-class, per-class:<n>"),
