@@ -173,7 +173,7 @@ class Graph:
 
     def in_memory(self) -> Graph:
         """Return the graph with float32 features and int64 edges in memory; itself if it is there already."""
-        if not self.on_disk:
+        if not self.on_disk and not isinstance(self.features, np.memmap):
             return self
         values: dict[str, Any] = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for entry, dtype in (("features", np.float32), ("edges", np.int64)):

@@ -219,7 +219,7 @@ def make_training(graph: Graph, config: RunConfig) -> Any:
     if not isinstance(config, RunConfig):
         raise GsscError(f"config is a {type(config).__name__}: make settings of a dict by gssc.parse_config")
     kind = training_for(graph, config)
-    return kind(graph if kind.streams else graph.in_memory(), config)
+    return kind(kind.loaded(graph), config)
 
 
 def fit(graph: Graph, config: RunConfig | None = None, on_epoch: Callable[[Epoch], None] | None = None) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gssc.learner.jury import ENOUGH, FOLDS, MANY, Jury
+from gssc.learner.jury import ENOUGH, FOLDS, MANY, Jury, some_of_each_class
 
 
 def jury_of(truth: np.ndarray, classes: int, **options: object) -> Jury:
@@ -129,3 +129,23 @@ def test_the_lead_of_one_opinion_over_another_by_hand():
     assert jury.lead((first,), (second,)) == pytest.approx((0.1, 0.03))
     assert jury.lead((second,), (first,)) == pytest.approx((-0.1, 0.03))
     assert jury.lead((first,), (first,)) == (0, 0)
+
+
+def test_the_standard_error_counts_weights():
+    """Five labels of 500 have half of the total weight."""
+    truth = np.zeros(502, dtype=np.int64)
+    truth[-5:] = 1
+    jury = jury_of(truth, 2, class_weight=np.array([1.0, 99.0]))
+    assert jury.standard_error(0.5) == pytest.approx(np.sqrt(0.25 * (495 + 5 * 99**2) / (2 * 495) ** 2))
+    assert jury_of(truth, 2).standard_error(0.5) == pytest.approx(np.sqrt(0.25 / 500))
+
+
+def test_a_sample_of_labels_keeps_rare_classes_and_the_shares_of_the_others():
+    labels = np.concatenate([np.zeros(30_000), np.ones(10_000), np.full(3, 2)]).astype(np.int64)
+    for seed in range(5):
+        some = some_of_each_class(labels, 20_000, np.random.default_rng(seed))
+        assert len(np.unique(some)) == len(some) <= 20_010
+        assert np.abs(np.bincount(labels[some]) - [15_000, 5_000, 3]).max() < 10
+    assert len(some_of_each_class(labels, 40_003, np.random.default_rng(0))) == 40_003
+    many = np.arange(50_000) % 20_000  # more classes than a hundred labels each would leave room for
+    assert len(some_of_each_class(many, 20_000, np.random.default_rng(0))) <= 40_000

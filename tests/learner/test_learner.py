@@ -379,3 +379,17 @@ def test_a_light_edge_is_not_reported_as_a_wrong_one() -> None:
 
 def test_the_student_learns_from_rows_of_any_size() -> None:
     assert np.isfinite(mean_length(np.full((2, 2), 1e30, dtype=np.float32)))
+
+
+@pytest.mark.parametrize("model", ["gssc", "linear_rows", "ridge_student"])
+def test_memory_mapped_features_are_scaled_as_others_are(tmp_path: Path, model: str) -> None:
+    """A map of the features, with edges in memory: the deployed model gives the scores of the run."""
+    graph = load_dataset("csbm", nodes=200, seed=0, homophily=0.8, signal=1.0)
+    rows = np.asarray(graph.features) * np.geomspace(1, 100, graph.num_features, dtype=np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = graph.with_(features=np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    config = parse_config({"model": {"name": model}, "train": {"normalize": "standard"}})
+    results = [fit(known, config) for known in (mapped, graph.with_(features=rows))]
+    predicted = [result.deployed().logits(rows) for result in results]
+    np.testing.assert_allclose(predicted[0], predicted[1], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(predicted[0], results[0].scores, rtol=1e-3, atol=1e-3)

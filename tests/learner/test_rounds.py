@@ -12,7 +12,7 @@ import torch
 from gssc.data import load_dataset
 from gssc.learner import trees
 from gssc.learner.faculty import Faculty
-from gssc.learner.jury import Jury, known_labels, some_of
+from gssc.learner.jury import Jury, known_labels
 from gssc.learner.learner import LearnerTraining
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import Rounds
@@ -210,13 +210,14 @@ def test_kernels_are_fitted_to_a_sample_of_many_labels(monkeypatch: pytest.Monke
     assert (opinion.argmax(axis=1) == labels)[150:].mean() > 0.8
 
 
-def test_many_validation_labels_are_sampled() -> None:
-    nodes = np.arange(0, 3000, 3)
-    assert some_of(nodes, 1000, seed=0) is nodes
-    chosen = some_of(nodes, 100, seed=0)
-    assert len(np.unique(chosen)) == 100
-    assert np.isin(chosen, nodes).all()
-    assert (some_of(nodes, 100, seed=0) == chosen).all()
+def test_many_validation_labels_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gssc.learner.jury.MOST_JUDGING", 100)
+    graph = load_dataset("csbm", nodes=1000, seed=0)
+    graph = graph.with_(train=np.arange(1, 900, 3), val=np.arange(0, 900, 3), test=None)
+    first, again = (Jury.of(graph, None, None, seed=0).judges[0] for _ in range(2))
+    assert 100 <= len(np.unique(first)) < 110
+    assert np.isin(first, graph.val).all()
+    assert (first == again).all()
 
 
 def test_with_many_labels_an_mlp_on_rows_is_a_teacher() -> None:

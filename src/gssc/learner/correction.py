@@ -39,20 +39,23 @@ def correction_for(labels: int, classes: int) -> Fit | None:
 def fit_shares(
     logs: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None, start: np.ndarray | None = None
 ) -> np.ndarray:
-    r"""Return the map that changes the class shares only, [C, C + 1].
+    r"""Return the map that changes the class shares only: its factor a and its vector b, [1 + C].
 
     It is the map of :func:`fit_confusion` with :math:`W = a I`, which has C + 1 parameters. Arguments as there.
     """
-    classes = logs.shape[1]
+    count, classes = logs.shape
+    weights = np.ones((count, 1)) if weight is None else (weight / weight.mean())[:, None]
+    wanted = np.eye(classes)[labels]
+    identity = np.eye(1, 1 + classes)[0]
+    penalty = PENALTY * np.concatenate([[classes], np.ones(classes)])  # the factor is that of C entries of W
 
-    def expanded(values: np.ndarray) -> np.ndarray:
-        return np.column_stack([values[0] * np.eye(classes), values[1:]])
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+        likely = log_softmax(values[0] * logs + values[1:], axis=1)
+        wrong, away = weights * (np.exp(likely) - wanted), values - identity
+        slope = np.concatenate([[(wrong * logs).sum()], wrong.sum(axis=0)]) + penalty * away
+        return float(-(weights * likely * wanted).sum() + (penalty * away**2).sum() / 2), slope
 
-    def collapsed(slope: np.ndarray) -> np.ndarray:
-        return np.concatenate([[np.trace(slope[:, :-1])], slope[:, -1]])
-
-    first = np.eye(1, classes + 1)[0] if start is None else np.concatenate([start[:1, 0], start[:, -1]])
-    return _fitted(logs, labels, weight, first, expanded, collapsed)
+    return _minimum(loss, identity if start is None else start)
 
 
 def fit_confusion(
@@ -73,47 +76,33 @@ def fit_confusion(
         weight: weight of each node, [n], normalised to mean one; all one if left out.
         start: initial map of the optimisation; the identity if left out.
     """
-    shape = logs.shape[1], logs.shape[1] + 1
-    first = np.eye(*shape) if start is None else start
-    return _fitted(logs, labels, weight, first.ravel(), lambda values: values.reshape(shape), np.ravel)
-
-
-def _fitted(
-    logs: np.ndarray,
-    labels: np.ndarray,
-    weight: np.ndarray | None,
-    first: np.ndarray,
-    expanded: Callable[[np.ndarray], np.ndarray],
-    collapsed: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Return the map [C, C + 1] that maximises the penalised likelihood.
-
-    Args:
-        logs, labels, weight: as in :func:`fit_confusion`.
-        first: parameters that the optimisation starts from, [k].
-        expanded: returns the map for given parameters.
-        collapsed: returns the slope by the parameters for a slope by the entries of the map.
-    """
     count, classes = logs.shape
     weights = np.ones((count, 1)) if weight is None else (weight / weight.mean())[:, None]
     inputs = np.column_stack([logs, np.ones(count)]).astype(np.float64)
-    identity = np.eye(classes, classes + 1)
     wanted = np.eye(classes)[labels]
+    identity = np.eye(classes, classes + 1)
 
     def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
-        moved = expanded(values)
+        moved = values.reshape(identity.shape)
         likely = log_softmax(inputs @ moved.T, axis=1)
         away = moved - identity
         slope = (weights * (np.exp(likely) - wanted)).T @ inputs + PENALTY * away
-        return float(-(weights * likely * wanted).sum() + PENALTY / 2 * (away**2).sum()), collapsed(slope)
+        return float(-(weights * likely * wanted).sum() + PENALTY / 2 * (away**2).sum()), slope.ravel()
 
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-    return expanded(np.asarray(found.x))
+    return _minimum(loss, (identity if start is None else start).ravel()).reshape(identity.shape)
+
+
+def _minimum(loss: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray) -> np.ndarray:
+    """Return the parameters that minimise a loss, which returns its value and slope."""
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x)
 
 
 def corrected(logs: np.ndarray, correction: np.ndarray) -> np.ndarray:
-    """Return class probabilities after a correction, float32 [n, C]."""
-    moved = logs @ correction[:, :-1].T + correction[:, -1]
+    """Return class probabilities after a correction of confused classes or of class shares, float32 [n, C]."""
+    if correction.ndim == 1:
+        moved = correction[0] * logs + correction[1:]
+    else:
+        moved = logs @ correction[:, :-1].T + correction[:, -1]
     return np.asarray(np.exp(log_softmax(moved, axis=1)), dtype=np.float32)
 
 

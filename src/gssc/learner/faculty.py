@@ -17,6 +17,7 @@ import torch
 from gssc.data.scaling import usual_normalization
 from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Features, Graph
+from gssc.learner.jury import some_of_each_class
 from gssc.learner.linear import (
     MOST_LABELS,
     Fit,
@@ -228,8 +229,9 @@ class Faculty:
     def _views(self, fit: Fit, inputs: np.ndarray, label_weight: np.ndarray | None) -> Views:
         views: Views = ()
         for train in self.jury.views:
-            if len(train) > MOST_LABELS:
-                train = np.random.default_rng([self.seed, 2]).choice(train, MOST_LABELS, replace=False)
+            train = train[
+                some_of_each_class(self.jury.labels[train], MOST_LABELS, np.random.default_rng([self.seed, 2]))
+            ]
             labels = self.jury.labels[train]
             weight = self.jury.label_weight(train) if self.jury.weighs else None
             if label_weight is not None:

@@ -18,6 +18,7 @@ ENOUGH = 50  # validation labels; with fewer, opinions are cross-validated on tr
 MANY = 200  # judging labels from which opinions are ranked by accuracy first; with fewer, by loss first
 FOLDS = 5
 MOST_JUDGING = 10_000  # validation labels that rank opinions and students
+LEAST_OF_CLASS = 100  # labels of a class in a sample of many labels, if it has as many
 TINY = 1e-7
 
 
@@ -77,8 +78,8 @@ class Jury:
 
     @classmethod
     def of(cls, graph: Graph, class_weight: np.ndarray | None, node_weight: np.ndarray | None, seed: int) -> Jury:
-        """Return the jury of a graph, whose judging labels are at most 10,000 of the validation labels."""
-        val = some_of(graph.val, MOST_JUDGING, seed)
+        """Return the jury of a graph, whose judging labels are about 10,000 of the validation labels at most."""
+        val = graph.val[some_of_each_class(graph.labels[graph.val], MOST_JUDGING, np.random.default_rng([seed, 5]))]
         rng = np.random.default_rng([seed, 1])
         return cls(known_labels(graph), graph.train, val, graph.num_classes, class_weight, node_weight, rng)
 
@@ -97,8 +98,9 @@ class Jury:
         return float(np.average(self.judged(views).argmax(axis=1) == self.truth, weights=self.weight))
 
     def standard_error(self, score: float) -> float:
-        """Return the standard error of an accuracy on the judging labels."""
-        return float(np.sqrt(max(score * (1 - score), 0.0) / max(len(self.truth), 1)))
+        """Return the standard error of a weighted accuracy on the judging labels; 0 if there are none."""
+        variance = (self.weight**2).sum() / max(self.weight.sum() ** 2, TINY)  # of the mean of labels of variance one
+        return float(np.sqrt(max(score * (1 - score), 0.0) * variance))
 
     def lead(self, views: tuple[np.ndarray, ...], others: tuple[np.ndarray, ...]) -> tuple[float, float]:
         """Return by how much one opinion's score exceeds another's, and the standard error of that difference."""
@@ -198,11 +200,23 @@ def normalized(rows: np.ndarray) -> np.ndarray:
     return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), TINY), dtype=np.float32)
 
 
-def some_of(nodes: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Return the nodes, or a sorted random sample of ``most`` of them if there are more."""
-    if len(nodes) <= most:
-        return nodes
-    return np.sort(np.random.default_rng([seed, 5]).choice(nodes, most, replace=False))
+def some_of_each_class(labels: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the sorted places of all labels or, if there are more than ``most``, of about as many, by class.
+
+    Each class has its share in the sample, but at least 100 labels or all that it has (with very many classes, fewer).
+
+    >>> some_of_each_class(np.array([0] * 1000 + [1] * 2), 500, np.random.default_rng(0))[-3:] >= 1000
+    array([False,  True,  True])
+    """
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    counts = np.bincount(labels)
+    least = max(1, min(LEAST_OF_CLASS, most // (2 * len(counts))))
+    wanted = np.maximum(least, -(-most * counts // len(labels)))
+    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # of each label in its class
+    return np.sort(order[place < np.repeat(wanted, counts)])
 
 
 def with_weighty_labels(graph: Graph, weight: np.ndarray) -> Graph:

@@ -289,7 +289,7 @@ class LearnerTraining(Training):
     def _ask_model(self, name: str) -> Iterator[Step]:
         """Train another model and add its opinion to the pool; with ``auto``, only if it is ahead of all others."""
         known = self.faculty.fitted.get(name)
-        views = known or trained_opinion(name, self.graph, self.seen, self.config.train.seed)
+        views = known or trained_opinion(name, self.seen, self.scaling_name, self.config.train.seed)
         self.faculty.store(name, views)
         joins = True
         if self.config.teachers.models == "auto":

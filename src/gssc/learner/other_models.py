@@ -37,23 +37,23 @@ def models_to_ask(wanted: str, faculty: Faculty) -> list[str]:
     return names
 
 
-def trained_opinion(name: str, graph: Graph, seen: Graph, seed: int) -> Views:
-    """Train a model with its own settings and return its opinion.
+def trained_opinion(name: str, seen: Graph, scaling: str, seed: int) -> Views:
+    """Train a model with its general settings, not those for a dataset of this name, and return its opinion.
 
     Args:
         name: name of the model.
-        graph: the problem; its name and split select the settings.
         seen: the part of the graph that training may use.
+        scaling: scaling of rows.
         seed: seed of the training.
     """
     from gssc.recipes import config_for
     from gssc.train.registry import training_class
 
-    config = config_for(name, graph.name, graph.split, {"train": {"seed": seed}})
+    config = config_for(name, None, None, {"train": {"seed": seed, "normalize": scaling}})
     model = training_class(name)(seen.with_(test=None), config)
     for _ in model.epochs():
         pass
-    return (graph.task.probabilities(torch.from_numpy(model.outcome().scores)).numpy(),)
+    return (seen.task.probabilities(torch.from_numpy(model.outcome().scores)).numpy(),)
 
 
 def is_ahead(name: str, views: Views, pool: Pool) -> tuple[bool, str]:

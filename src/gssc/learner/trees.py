@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from gssc.extras import require, sklearn_seed
 from gssc.graph import Graph
+from gssc.learner.jury import some_of_each_class
 from gssc.learner.linear import Fit, ShortRows, logistic_regression, main_directions, quiet
 from gssc.learner.spreading import walk_matrix
 
@@ -122,10 +123,8 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
 def some_labels(
     train: np.ndarray, labels: np.ndarray, weight: np.ndarray | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return training nodes, labels and weights, or a random sample of KERNEL_LABELS if there are more."""
-    if len(train) <= KERNEL_LABELS:
-        return train, labels, weight
-    some = np.random.default_rng(seed).choice(len(train), KERNEL_LABELS, replace=False)
+    """Return training nodes, labels and weights, or a sample of about KERNEL_LABELS if there are more."""
+    some = some_of_each_class(labels, KERNEL_LABELS, np.random.default_rng(seed))
     return train[some], labels[some], None if weight is None else weight[some]
 
 

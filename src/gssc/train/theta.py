@@ -57,6 +57,7 @@ class PairTraining(Training):
     """
 
     several_processes = True
+    maps_rows = True
     settings: ContrastConfig
     class_weight: Tensor | None = None
     center_nodes: int = CENTER_NODES

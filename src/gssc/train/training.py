@@ -126,10 +126,12 @@ class Training(ABC):
         counters: names of the plain attributes that are part of the state.
         several_processes: whether processes started by torchrun can share its work.
         streams: whether a graph on disk stays there; otherwise it is read into memory first.
+        maps_rows: whether memory-mapped features stay on disk if the edges are in memory.
     """
 
     judge: Judge
     streams: ClassVar[bool] = False
+    maps_rows: ClassVar[bool] = False
     counters: ClassVar[tuple[str, ...]] = ("epoch", "seconds")
     scaling: Scaling
     several_processes: ClassVar[bool] = False
@@ -145,7 +147,7 @@ class Training(ABC):
             raise GsscError(
                 f"graph {graph.name!r} has no training labels; give some nodes a label and put them in train"
             )
-        graph = graph if self.streams else graph.in_memory()
+        graph = self.loaded(graph)
         self.graph, self.config, self.task = graph, config, graph.task
         if not self.streams:
             self.seen, self.seen_nodes = graph.training_view()
@@ -153,6 +155,12 @@ class Training(ABC):
         self.best = best or BestEpoch(config.train.patience, validation=len(graph.val) > 0)
         self.epoch = 0
         self.seconds = 0.0
+
+    @classmethod
+    def loaded(cls, graph: Graph) -> Graph:
+        """Return the graph in memory, or as it is if this training reads it from disk."""
+        from_disk = cls.streams or (cls.maps_rows and not graph.on_disk)
+        return graph if from_disk else graph.in_memory()
 
     def epochs(self) -> Iterator[Epoch]:
         """Yield the records of all epochs from the current state on; at the end the best weights are loaded.

@@ -127,6 +127,6 @@ def share_of_wrong(given: np.ndarray, right: np.ndarray, wrong: np.ndarray, weig
     """
     high, low = weight @ right, weight @ wrong
     error = np.sqrt(given.var() / len(given) + weight**2 @ (right - high) ** 2)
-    if high - low < TELLS * error or high - given.mean() < NOT_CHANCE * error:
+    if high <= low or high - low < TELLS * error or high - given.mean() < NOT_CHANCE * error:
         return 0.0
     return float(min((high - given.mean()) / (high - low), 1))
