@@ -136,12 +136,12 @@ def test_features_that_are_not_finite_are_refused(folder: Path, value: float, re
         read(open_graph(folder))
 
 
-def largest_weight(graph: Graph) -> float:
-    return EdgeStream(graph.edges, 64, weight=graph.edge_weight).largest_weight()
+def full_weight(graph: Graph) -> float:
+    return EdgeStream(graph.edges, 64, weight=graph.edge_weight).full_weight()
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
-@pytest.mark.parametrize("read", [Graph.in_memory, largest_weight])
+@pytest.mark.parametrize("read", [Graph.in_memory, full_weight])
 def test_edge_weights_that_no_edge_can_have_are_refused(
     folder: Path, value: float, read: Callable[[Graph], Any]
 ) -> None:

@@ -45,3 +45,10 @@ def test_given_weights_scale_the_keep_probabilities():
     trust = EdgeTrust(np.array([1.0, 0.8, 0.5], dtype=np.float32), 0.1, np.zeros(3))
     assert np.allclose(weighed(trust, np.array([2.0, 1.0, 0.0001])).keep, [1.0, 0.4, LEAST])
     assert weighed(trust, None) is trust
+
+
+def test_one_large_weight_leaves_the_others_as_they_are():
+    trust = EdgeTrust(np.full(100, 0.8, dtype=np.float32), 0.1, np.zeros(100))
+    weight = np.ones(100)
+    weight[0] = 1e4
+    assert np.allclose(weighed(trust, weight).keep, 0.8)

@@ -18,10 +18,12 @@ import numpy as np
 
 from gssc.data.array_file import ArrayFile
 from gssc.data.disk_checks import check_weights
+from gssc.trust.edges import full_weight
 
 BLOCK = 2048  # edges that are read together
 BLOCKS = 32  # blocks per buffer
 AHEAD = 4  # batches prepared in advance
+WEIGHTS = 1_000_000  # edge weights in a sample
 
 Item = TypeVar("Item")
 
@@ -119,15 +121,16 @@ class EdgeStream:
         chosen = np.random.default_rng([seed, 16]).permutation(blocks)[: -(-count // self.block)]
         return self._read(chosen * self.block)[0]
 
-    def largest_weight(self) -> float:
-        """Return the largest weight of an edge that is not hidden; raises GsscError for an invalid weight."""
-        largest = 0.0
+    def full_weight(self) -> float:
+        """Return the weight from which an edge counts fully, by a sample; raises GsscError for an invalid weight."""
+        parts, step = [], max(1, self.edges.shape[1] // WEIGHTS)
         for start in range(0, self.edges.shape[1] if self.weights else 0, self.block):
             _, weight = self._read(np.array([start]))
             assert weight is not None
             check_weights(weight, start)
-            largest = max(largest, weight.max(initial=0))
-        return largest
+            parts.append(weight[-start % step :: step])
+        sample = np.concatenate(parts) if parts else np.empty(0)
+        return full_weight(sample) if len(sample) else 1.0
 
     def _order(self, passes: int) -> np.ndarray:
         """Return the first edges of the blocks in the order of a pass."""

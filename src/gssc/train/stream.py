@@ -45,7 +45,7 @@ from gssc.train.selection import BestEpoch
 from gssc.train.streamed_scores import NO_EDGES, RowScores, StreamedJudge, StreamedStep
 from gssc.train.theta import CENTER_NODES, PairTraining
 from gssc.train.training import Outcome, Step, Training
-from gssc.trust.edges import LEAST
+from gssc.trust.edges import times_weight
 from gssc.trust.streamed import NodeSketches, Sketches, StreamedTrust
 
 SPARSIFIERS = ("none", "evidence")  # sparsifiers that can be computed for a batch of edges
@@ -92,7 +92,7 @@ class StreamedTraining(PairTraining):
 
     Attributes:
         sketches, trust: sketches of nodes and trust in edges; computed when training starts or is resumed.
-        largest_weight: largest weight of an edge that is visible in training.
+        full_weight: weight from which an edge counts fully.
         teacher: returns probabilities for nodes from their sketches and scaled feature rows; both ends of every pair
             are then trained towards them too.
         position: position of the next batch.
@@ -129,7 +129,7 @@ class StreamedTraining(PairTraining):
         self.sketches: Sketches | None = None
         self.trust: StreamedTrust | None = None
         self.teacher: Teacher | None = None
-        self.largest_weight = 0.0
+        self.full_weight = 1.0
         with computing(self.settings.train.threads):
             self._build()
 
@@ -218,7 +218,7 @@ class StreamedTraining(PairTraining):
         if self.settings.sparsifier.name == "evidence":
             self.preparing = "trust in edges"
             self.trust = StreamedTrust.fitted(self.sketches, self.sampled_edges(seed), self.dense_rows, seed)
-        self.largest_weight = self.stream.largest_weight()
+        self.full_weight = self.stream.full_weight()
         self.class_weight = self._degree_class_weight()
 
     def _show_sketching(self, part: str, share: float) -> None:
@@ -275,7 +275,7 @@ class StreamedTraining(PairTraining):
         if trust is not None:
             keep = trust.keep(sketches, rows, torch.stack([batch.source, batch.target]).cpu().numpy())
         if weight is not None:
-            keep = np.maximum(keep * (weight[batch.index] / self.largest_weight), LEAST)
+            keep = times_weight(keep, weight[batch.index], self.full_weight)
         draws = drawn.rng.random(len(drawn.index))[self.processes.share(len(drawn.index))]
         kept = np.flatnonzero(draws < keep)
         if len(kept) < 2 and self.processes.count == 1:

@@ -15,6 +15,7 @@ FOLDS = 5
 MOST_FITTED = 100_000  # maximum number of edges, and of non-edges; more would hardly change the few weights
 FEWEST_FITTED = 20  # edges and random pairs; with fewer, every edge is kept
 LEAST = 1e-3  # lowest keep probability, so that no edge is excluded completely
+FULL = 0.9  # quantile of given edge weights from which an edge counts fully
 QUANTILES = (0.1, 0.2, 0.3, 0.5)
 
 
@@ -67,10 +68,26 @@ def everything_kept(graph: Graph) -> EdgeTrust:
 
 
 def weighed(trust: EdgeTrust, weight: np.ndarray | None) -> EdgeTrust:
-    """Return the trust with keep probabilities multiplied by the given edge weights, relative to the largest weight."""
-    if weight is None:
+    """Return the trust with keep probabilities multiplied by the given edge weights, relative to the full weight."""
+    if weight is None or not len(weight):
         return trust
-    return replace(trust, keep=np.clip(trust.keep * (weight / weight.max()), LEAST, 1).astype(np.float32))
+    return replace(trust, keep=times_weight(trust.keep, weight, full_weight(weight)))
+
+
+def times_weight(keep: np.ndarray, weight: np.ndarray, full: float) -> np.ndarray:
+    """Return keep probabilities times edge weights relative to the full weight; greater weights count as full."""
+    return np.clip(keep * np.minimum(weight / full, 1), LEAST, 1).astype(np.float32)
+
+
+def full_weight(weight: np.ndarray) -> float:
+    """Return the weight from which an edge counts fully: a tenth of the edges or fewer have a greater one.
+
+    Relative to the largest weight, a single very large one would make all other edges count for nothing.
+
+    >>> full_weight(np.array([1.0, 1.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1e6]))
+    1.0
+    """
+    return float(np.quantile(weight, FULL, method="higher"))
 
 
 def as_inputs(measured: dict[str, np.ndarray]) -> np.ndarray:
