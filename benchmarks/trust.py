@@ -35,7 +35,6 @@ from gssc.data.noise import add_noise
 from gssc.graph import Graph
 from gssc.learner.linear import ShortRows
 from gssc.learner.settings import Config
-from gssc.learner.spreading import spread, walk_matrix
 from gssc.result import fit
 from gssc.sparsify.settings import STRSparseSettings
 from gssc.train.bilevel import BilevelTraining
@@ -43,6 +42,7 @@ from gssc.trust.edges import edge_trust
 from gssc.trust.labels import label_trust
 from gssc.trust.pairs import edge_numbers
 from gssc.trust.sketch import unit_rows
+from gssc.trust.spreading import spread, walk_matrix
 
 Keep = Callable[[Graph, int], np.ndarray]  # keep probability of each edge, by graph and seed
 

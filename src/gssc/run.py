@@ -37,6 +37,7 @@ from gssc.train.training import Diverged, Epoch, Training
 from gssc.versions import versions
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
+LEAST_BETWEEN = 10  # times the duration of the last checkpoint: large ones are written less often
 
 
 class Run:
@@ -165,15 +166,17 @@ class Run:
             callbacks.end(metrics)
 
     def _train(self, on_epoch: Callable[[Epoch], None], on_interrupt: Callable[[], None] | None) -> dict[str, Any]:
-        saved_at, history = time.monotonic(), []
+        saved_at, wait, history = time.monotonic(), SECONDS_BETWEEN_CHECKPOINTS, []
         with Interruption(on_interrupt) as interruption:
             for record in self.training.epochs():
                 history.append(record)
                 self.log.append(asdict(record))
                 on_epoch(record)
-                if interruption.requested is not None or time.monotonic() - saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
+                began = time.monotonic()
+                if interruption.requested is not None or began - saved_at >= wait:
                     self._save_checkpoint()
                     saved_at = time.monotonic()
+                    wait = max(SECONDS_BETWEEN_CHECKPOINTS, LEAST_BETWEEN * (saved_at - began))
                 if interruption.requested is not None:
                     raise interrupted_by(interruption.requested)
         self.result = Result(self.training, history)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
+from gssc.config import parse_config
 from gssc.data import load_dataset
 from gssc.errors import GsscError
 from gssc.graph import Graph
@@ -23,6 +24,7 @@ from gssc.learner.linear import (
     spread_rows,
 )
 from gssc.recipes import config_for
+from gssc.result import fit
 from gssc.train.training import NeedsGraph
 
 NAMES = ("linear_rows", "linear_spread", "linear_both", "ridge_student")
@@ -205,3 +207,10 @@ def test_too_many_classes_for_a_logistic_regression(monkeypatch: pytest.MonkeyPa
     wide = np.hstack([rows, np.zeros((400, 300), dtype=np.float32)])
     again = logistic_map(wide[:200], labels[:200], 44, 1.0)  # by the span of the rows
     np.testing.assert_allclose(wide @ again[0] + again[1], rows @ weights + bias, atol=1e-2)
+
+
+def test_without_validation_labels_the_usual_penalty_is_taken() -> None:
+    graph = load_dataset("csbm", nodes=300, seed=0, homophily=0.8, signal=1.0).with_(val=None)
+    result = fit(graph, parse_config({"model": {"name": "linear_rows"}}))
+    again = fit(graph, parse_config({"model": {"name": "linear_rows", "penalty": 1.0}}))
+    np.testing.assert_array_equal(result.scores, again.scores)

@@ -393,3 +393,41 @@ def test_memory_mapped_features_are_scaled_as_others_are(tmp_path: Path, model: 
     predicted = [result.deployed().logits(rows) for result in results]
     np.testing.assert_allclose(predicted[0], predicted[1], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(predicted[0], results[0].scores, rtol=1e-3, atol=1e-3)
+
+
+def test_the_name_of_a_graph_decides_nothing() -> None:
+    """GraphSAGE has other settings for graphs named as the benchmarks are; as a teacher it must not use them."""
+    graph = next_class_graph()
+    weights = []
+    for name in ("mine", "actor"):
+        training = trained(graph.with_(name=name, split="fixed-0"), quick(models="sage"))
+        weights.append(training.best.weights["model"])
+    assert all((weights[0][key] == weights[1][key]).all() for key in weights[0])
+
+
+def test_constant_rows_leave_the_trust_in_labels_defined() -> None:
+    graph = load_dataset("csbm", nodes=300, seed=0, homophily=0.8)
+    graph = graph.with_(features=np.ones((300, 3), np.float32), test=None, val=None)
+    graph = graph.with_(val=np.setdiff1d(np.arange(300), graph.train)[:100])
+    training = trained(graph, quick(pairs="always", pair_epochs=1))
+    assert training.choices["labels"] == "0.0% of the training labels look wrong"
+
+
+def test_one_setting_at_a_time_is_obeyed() -> None:
+    """Without linear teachers no regression teaches, and what was not decided is not stated."""
+    graph = load_dataset("csbm", nodes=300, seed=0, homophily=0.8, signal=1.0)
+    training = LearnerTraining(graph, quick(linear=False, trees=False, models="sage"))
+    assert isinstance(training, LearnerTraining)
+    list(training.ask_teachers())
+    assert all(name.startswith("sage") for name in training.pool.opinions)
+    assert training.choices["labels"].startswith("not judged")
+    assert training.choices["pairs"] == "no: as set"
+    assert "correction" not in training.choices
+    with pytest.raises(GsscError, match="no teacher is enabled"):
+        list(LearnerTraining(graph, quick(linear=False, trees=False, models="none")).ask_teachers())
+
+
+@pytest.mark.parametrize(("name", "message"), [("sagee", "did you mean 'sage'"), ("gssc", "is the learner itself")])
+def test_models_that_cannot_teach_are_refused_at_once(name: str, message: str) -> None:
+    with pytest.raises(GsscError, match=message):
+        LearnerTraining(load_dataset("csbm", nodes=300, seed=0), quick(models=f"gcn,{name}"))

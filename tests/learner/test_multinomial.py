@@ -126,19 +126,19 @@ def test_training_leaves_the_linear_map_as_naive_bayes_fitted_it() -> None:
 
 
 def test_students_of_counts_that_are_judged_on_unseen_rows_are_averaged_with_naive_bayes() -> None:
-    kinds = student_variants(GsscSettings(), 1000, 500, unseen=True, counts=True)
+    kinds = student_variants(GsscSettings(), 1000, 500, judged=True, averaged=True)
     assert list(kinds) == ["few inputs dropped", "inputs dropped"]
     assert all(settings.naive_bayes for settings in kinds.values())
-    for unseen, counts in ((True, False), (False, True)):
-        others = student_variants(GsscSettings(), 1000, 500, unseen=unseen, counts=counts)
+    for judged, averaged in ((True, False), (False, True)):
+        others = student_variants(GsscSettings(), 1000, 500, judged=judged, averaged=averaged)
         assert not any(settings.naive_bayes for settings in others.values())
 
 
-def test_without_validation_labels_seen_rows_keep_the_close_student_and_unseen_ones_do_not() -> None:
+def test_without_validation_labels_seen_rows_keep_the_unregularised_student_and_unseen_ones_do_not() -> None:
     for setting, close in (("transductive", True), ("cold-start", False)):
         graph = texts().with_(val=np.empty(0, dtype=np.int64), setting=setting)
         kinds = LearnerTraining(graph, Config()).students.settings
-        assert ("close" in kinds) == close
+        assert ("unregularised" in kinds) == close
         assert any(settings.naive_bayes for settings in kinds.values()) == (not close)
 
 

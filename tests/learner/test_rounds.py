@@ -17,7 +17,7 @@ from gssc.learner.learner import LearnerTraining
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import Rounds
 from gssc.learner.settings import Config
-from gssc.learner.student import CLOSE, labels_only_mlp
+from gssc.learner.student import UNREGULARISED, labels_only_mlp
 from gssc.learner.trees import FEWEST_TREES, TREES, kernel_teachers, tree_teachers
 
 
@@ -51,8 +51,8 @@ def test_a_student_that_continues_begins_at_the_weights_of_the_kept_one() -> Non
     next(record for record in records if record.phase.startswith("student 1") and record.best)
     kept = {name: value.clone() for name, value in training.best.weights["model"].items()}
     assert training.rounds.continues
-    settings = replace(training.students.settings[CLOSE], lr=0.0)
-    training.students.settings[CLOSE] = settings  # nothing is learned, so that the weights stay what they were
+    settings = replace(training.students.settings[UNREGULARISED], lr=0.0)
+    training.students.settings[UNREGULARISED] = settings  # nothing is learned, so that the weights stay what they were
     next(record for record in records if record.phase.startswith("student 2"))
     assert training.student is not None
     found = dict(training.student.model.named_parameters())
@@ -109,7 +109,7 @@ def test_students_take_no_more_steps_than_the_limit_allows(monkeypatch: pytest.M
 def test_a_kind_that_cannot_follow_ends_its_round(memorizes: bool) -> None:
     training = learner(steps=10, signal=2.0)
     next(record for record in training.epochs() if record.phase.startswith("student"))
-    kinds = [CLOSE, "plain", "batch norm"]
+    kinds = [UNREGULARISED, "plain", "batch norm"]
     rounds = Rounds(training.pool, most=3, best=5, kinds=kinds, seen_rows=memorizes, most_schedules=4)
     teacher = rounds.choose_teacher()
     rounds.student_ended(teacher, kept=True)
@@ -117,7 +117,7 @@ def test_a_kind_that_cannot_follow_ends_its_round(memorizes: bool) -> None:
     rounds.student_ended(np.roll(teacher, 1, axis=1), kept=False)  # always wrong
     assert (rounds.number, rounds.position) == ((0, 2) if not memorizes else (rounds.number, 0))
     assert (rounds.number > 0) is memorizes
-    assert rounds.best_kind == CLOSE
+    assert rounds.best_kind == UNREGULARISED
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_without_validation_labels_a_student_must_follow_its_teacher_on_seen_row
     next(record for record in training.epochs() if record.phase.startswith("student"))
     teacher = training.rounds.choose_teacher()
     other, little = np.roll(teacher, 1, axis=1), len(teacher) // 20
-    assert not training.rounds.cannot_follow(CLOSE, teacher)
+    assert not training.rounds.cannot_follow(UNREGULARISED, teacher)
     assert training.rounds.cannot_follow("plain", other) is refused
     assert not training.rounds.cannot_follow("plain", np.concatenate([other[:little], teacher[little:]]))
 
@@ -237,7 +237,7 @@ def test_the_mlp_beside_the_kernels_weighs_rows_by_more_than_their_order() -> No
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 200)
     rows = (rng.standard_normal((200, 2)) + labels[:, None]).astype(np.float32)
-    fit = kernel_teachers(2, seed=0)["labels-only MLP"]
+    fit = kernel_teachers(2, seed=0)["scikit-learn MLP"]
     weight = np.where(labels == 1, 20.0, 1.0)
     weight[0] = 1e-6  # one row that hardly counts makes the others no more alike
     even, weighted = (fit(rows, np.arange(200), labels, given)[:, 1].mean() for given in (None, weight))

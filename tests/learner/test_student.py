@@ -25,7 +25,7 @@ def test_without_hidden_layers_a_student_is_a_linear_map() -> None:
 
 def test_a_linear_student_is_tried_where_rows_judge_that_it_did_not_learn_from() -> None:
     assert "linear" not in student_variants(GsscSettings(), 1000, 20)
-    assert student_variants(GsscSettings(), 1000, 20, unseen=True)["linear"].layers == 0
+    assert student_variants(GsscSettings(), 1000, 20, judged=True)["linear"].layers == 0
     for setting, tried in (("transductive", False), ("cold-start", True)):
         graph = load_dataset("csbm", nodes=400, seed=0).with_(setting=setting)
         assert ("linear" in LearnerTraining(graph, Config()).students.settings) == tried

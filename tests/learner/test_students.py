@@ -18,7 +18,7 @@ def students_without_validation_labels(features: int = 8) -> Students:
     graph = csbm(nodes=60, degree=4, features=features, seed=0)
     graph = graph.with_(val=np.empty(0, dtype=np.int64))
     jury = Jury(graph.labels, graph.train, graph.val, graph.num_classes)
-    return Students(graph, jury, GsscSettings(), seed=0, unseen=True)
+    return Students(graph, jury, GsscSettings(), seed=0, unseen=True, normalize="auto")
 
 
 def test_without_validation_labels_students_are_ranked_by_fidelity_at_their_best_temperature() -> None:
@@ -32,7 +32,7 @@ def test_without_validation_labels_students_are_ranked_by_fidelity_at_their_best
     entropy = float(-(held_out * np.log(held_out)).sum(axis=1).mean())
     assert len(held_out) == 6
     for opinion, fidelity in ((teacher, -entropy), (sure, -entropy), (unsure, -math.log(classes))):
-        merit, error = students.judge("close", opinion, teacher)
+        merit, error = students.judge("unregularised", opinion, teacher)
         assert merit == (pytest.approx(fidelity, abs=1e-4), 0)
         assert error == 0
 
@@ -43,12 +43,12 @@ def test_rows_that_students_were_trained_on_do_not_rank_them() -> None:
     teacher = np.eye(classes)[np.arange(60) % classes] * 0.8 + 0.2 / classes
     opinion = teacher.copy()
     opinion[students.taught] = 1 / classes
-    assert students.judge("close", opinion, teacher) == students.judge("close", teacher, teacher)
+    assert students.judge("unregularised", opinion, teacher) == students.judge("unregularised", teacher, teacher)
 
 
 def test_on_wide_unseen_rows_the_more_regularised_of_equal_students_is_kept() -> None:
     students = students_without_validation_labels(features=200)
-    assert list(students.settings) == ["close", "linear", "few inputs dropped", "inputs dropped"]
+    assert list(students.settings) == ["unregularised", "linear", "few inputs dropped", "inputs dropped"]
     classes = students.graph.num_classes
     teacher = np.full((60, classes), 1 / classes)
     opinion = np.tile(np.eye(classes)[0] * 0.5 + 0.5 / classes, (60, 1))

@@ -4,19 +4,22 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gssc.trust.class_means import held_out_probabilities, margins, probabilities_by_means, spread
+from gssc.trust.class_means import held_out_probabilities, margins, probabilities_by_means
+from gssc.trust.spreading import normalized_adjacency, spread
 
 
 def test_spreading_by_hand() -> None:
     # Two joined nodes: A-hat has one half everywhere, so after one step both carry 0.9 of the mean, and keep doing so.
     adjacency = sp.csr_matrix(np.array([[0, 1], [1, 0]], dtype=np.float32))
-    found = spread(np.array([[1.0], [0.0]], dtype=np.float32), adjacency)
+    found = spread(np.array([[1.0], [0.0]], dtype=np.float32), normalized_adjacency(adjacency))
     np.testing.assert_allclose(found, [[0.9 * 0.5 + 0.1], [0.9 * 0.5]], atol=1e-6)
 
 
 def test_a_node_without_neighbours_keeps_its_row() -> None:
     rows = np.array([[2.0, -1.0]], dtype=np.float32)
-    np.testing.assert_allclose(spread(rows, sp.csr_matrix((1, 1), dtype=np.float32)), rows, atol=1e-6)
+    np.testing.assert_allclose(
+        spread(rows, normalized_adjacency(sp.csr_matrix((1, 1), dtype=np.float32))), rows, atol=1e-6
+    )
 
 
 def test_a_wrong_label_is_found_by_the_others() -> None:

@@ -7,8 +7,9 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from gssc.audit.findings import Ranking
-from gssc.trust.class_means import held_out_probabilities, margins, probabilities_by_means, spread
+from gssc.trust.class_means import held_out_probabilities, margins, probabilities_by_means
 from gssc.trust.regression import held_out_by_regression
+from gssc.trust.spreading import normalized_adjacency, spread
 
 LEAST = 1e-9  # lower bound of probabilities, so that one estimate alone cannot rule a class out
 
@@ -53,7 +54,7 @@ def doubt_labels(
         probabilities: probabilities of the model, all nodes, [N, C].
         witnesses: other nodes whose class is known, and their class numbers: used as evidence, not ranked.
     """
-    classes, rows = probabilities.shape[1], spread(sketch, adjacency)
+    classes, rows = probabilities.shape[1], spread(sketch, normalized_adjacency(adjacency))
     known, classes_known = nodes, labels
     if witnesses is not None:
         known, classes_known = np.concatenate([nodes, witnesses[0]]), np.concatenate([labels, witnesses[1]])

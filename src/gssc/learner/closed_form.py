@@ -35,6 +35,7 @@ from gssc.train.training import Judge, NeedsGraph, Outcome, Step, Training, depl
 from gssc.trust.sketch import unit_rows
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)  # C of the regressions; the last may be best with many labels
+USUAL_PENALTY = 1.0  # without validation labels to compare by
 RIDGES = (0.3, 1.0, 3.0, 10.0)  # penalties of the student, for rows of mean length one
 LOWEST = -30.0  # logit of a class that has no training label
 SURE = 0.99  # probability of the given class in the soft label of a training node
@@ -61,7 +62,8 @@ class ClosedFormTraining(Training):
         if not self.task.has_classes:
             raise GsscError(f"{name} needs one class per node; for several targets use model str_contrast")
         self.kind = model_entry(name).load()
-        self.penalties = (config.model.penalty,) if config.model.penalty else PENALTIES
+        compared = PENALTIES if len(graph.val) else (USUAL_PENALTY,)
+        self.penalties = (config.model.penalty,) if config.model.penalty else compared
         self.fitted: State = {}  # weights of the latest fit
         with computing(config.train.threads), torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.train.seed)
@@ -99,7 +101,8 @@ class ClosedFormTraining(Training):
         rows = self._inputs(inputs, seen, self.sparsifier.edges.numpy(), self.sampled)
         scale = 1 / mean_length(rows)
         chosen = rows[seen.train] * scale
-        chosen = chosen.toarray() if sp.issparse(chosen) else chosen
+        if sp.issparse(chosen) and np.prod(chosen.shape) <= MOST_NUMBERS:
+            chosen = chosen.toarray()
         for penalty in self.penalties:
             weights, bias = logistic_map(chosen, seen.labels[seen.train], seen.num_classes, penalty)
             weights, bias = weights * scale, np.maximum(bias, LOWEST)

@@ -17,7 +17,7 @@ import torch
 from gssc.data.scaling import usual_normalization
 from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Features, Graph
-from gssc.learner.jury import some_of_each_class
+from gssc.learner.jury import ENOUGH, some_of_each_class
 from gssc.learner.linear import (
     MOST_LABELS,
     Fit,
@@ -41,7 +41,7 @@ FEWEST_WRONG = 0.02  # estimated share of wrong labels above which teachers with
 FAR_BEHIND = 1.2  # times the errors of the best opinion: with more in a small forest, no larger ones are grown
 ALL_BY_EDGES = 5  # times the errors with edges: with more without edges, training on pairs is left out
 LABELS_FOR_MLP = 1000  # training labels from which an MLP on rows is a teacher
-MOST_STORED = 1 << 25  # values of opinions in a checkpoint at most; a resumed run computes the others again
+MOST_STORED = 1 << 25  # values of opinions in a checkpoint of the first phase; a resumed run computes the others again
 LINEAR = "regression", "class means"  # prefixes of the names of linear opinions
 NOTHING_HELD_OUT = "there are no held-out labels to compare by"
 FEW = 3  # number of best opinions that get variants: averages over edges, runner-up
@@ -145,6 +145,12 @@ class Faculty:
         self.label_weight[train] = trust.keep
         return self.label_weight
 
+    def verdict_on_labels(self) -> str:
+        """Return a sentence on the share of wrong training labels."""
+        if self.label_weight is None or self.jury.cross_validates:
+            return f"not judged: this needs linear teachers and {ENOUGH} validation labels"
+        return f"{self.label_noise:.1%} of the training labels look wrong"
+
     def trees(self, scaled: np.ndarray) -> Iterator[str]:
         """Fit trees and, where they apply, Gaussian and kernel models and an MLP; yield the phase name after each.
 
@@ -178,11 +184,16 @@ class Faculty:
         """Return whether the held-out error at this score is more than 1.2 times that of the best opinion."""
         return 1 - score > FAR_BEHIND * (1 - max(self.pool.scores.values()))
 
-    def spread_best(self) -> None:
-        """Average the best opinions that do not use edges over the edges, and add the results to the pool."""
+    def spread_best(self, most: int) -> None:
+        """Average the best opinions that do not use edges over the edges, and add the results to the pool.
+
+        Args:
+            most: number of opinions whose mean is the teacher, for pruning.
+        """
         without = [name for name in self.pool.best(len(self.pool.opinions)) if not uses_edges(name)]
         for name in without[:FEW]:
             self.pool.add_spread(name)
+            self.pool.prune_if_large(most)
 
     def neighbours_are_alike(self) -> bool:
         """Return whether the best linear teacher averages rows over edges, which suits homophilous graphs."""
@@ -202,6 +213,8 @@ class Faculty:
                     with_edges = max(with_edges, score)
                 else:
                     without = max(without, score)
+        if not np.isfinite(with_edges):
+            return False, "there are no linear teachers to compare"
         scores = f"held-out score of linear teachers {with_edges:.3f} with edges, {without:.3f} without"
         errors = max(1 - with_edges, 1 / max(1, len(self.jury.truth)))  # at least one: none may be luck
         if 1 - without > ALL_BY_EDGES * errors:
@@ -256,13 +269,12 @@ def judging_labels(graph: Graph) -> str:
 def offered_scalings(features: Features) -> list[str]:
     """Return the names of the scalings to compare, the most usual first; ``row`` is for many columns of counts.
 
-    For sparse features ``standard`` comes last, and for bags of words it is left out: divided by the deviation of a
-    column that is nearly always zero, a rare value is so large that it decides the prediction of an unseen row.
+    For sparse features ``standard`` comes last, and for counts it is left out: divided by the deviation of a column
+    that is nearly always zero, a rare value is so large that it decides the prediction of an unseen row.
     """
     usual = usual_normalization(features)
     by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
-    if sp.issparse(features):
-        usual_first = [usual] if usual != "standard" else []
+    if sp.issparse(features) or are_counts(features):
         by_column = [] if are_counts(features) else ["standard"]
-        return list(dict.fromkeys([*usual_first, *by_row, "none", *by_column]))
+        return list(dict.fromkeys([*([usual] if usual in ("row", "none") else []), *by_row, "none", *by_column]))
     return list(dict.fromkeys([usual, *by_row, "standard"]))

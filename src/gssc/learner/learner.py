@@ -22,11 +22,11 @@ from gssc.learner.best import BestStudent
 from gssc.learner.faculty import Faculty
 from gssc.learner.jury import ENOUGH, TINY, Jury, balanced_weights, with_weighty_labels
 from gssc.learner.multinomial import naive_bayes
-from gssc.learner.other_models import is_ahead, models_to_ask, trained_opinion
+from gssc.learner.other_models import check_names, is_ahead, models_to_ask, trained_opinion
 from gssc.learner.pool import Pool
 from gssc.learner.rounds import PARTNERS, Rounds
 from gssc.learner.settings import Config
-from gssc.learner.student import SHOWN, StudentTraining
+from gssc.learner.student import StudentTraining
 from gssc.learner.students import Students, opinion_of
 from gssc.models.student import Student, StudentSettings, all_logits
 from gssc.sparsify.evidence import Evidence
@@ -91,6 +91,7 @@ class LearnerTraining(Training):
             self.seen = with_weighty_labels(self.seen, class_weight[self.seen.labels])
         seen, seed = self.seen, config.train.seed
         self.jury = Jury.of(seen, class_weight, node_weight, seed)
+        check_names(config.teachers.models, self.jury)
         with computing(config.train.threads):
             compared = seen.with_(features=columns_on_one_scale(seen.features, config.train.normalize))
             known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
@@ -101,7 +102,7 @@ class LearnerTraining(Training):
         self.faculty = Faculty(seen, self.trust.keep, self.pool, config.train.normalize, seed)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)
         unseen = graph.setting != "transductive"
-        self.students = Students(seen, self.jury, config.model, seed, unseen)
+        self.students = Students(seen, self.jury, config.model, seed, unseen, config.train.normalize)
         self.rounds = Rounds(
             self.pool,
             most=1 if self.jury.cross_validates else config.teachers.rounds,  # cross-validation cannot judge students
@@ -150,20 +151,24 @@ class LearnerTraining(Training):
         self.scaling_name, reason = faculty.choose_scaling()
         self.choices["normalize"] = f"{self.scaling_name}: {reason}"
         yield self._step("scaling")
+        if not teachers.linear:
+            self.pool.clear()  # of the regressions that chose the scaling
         for phase in faculty.linear() if teachers.linear else ():
             self.pool.prune_if_large(teachers.best)
             yield self._step(phase)
-        self.choices["labels"] = f"{faculty.label_noise:.1%} of the training labels look wrong"
+        self.choices["labels"] = faculty.verdict_on_labels()
         self._decide_correction()
         for phase in faculty.trees(self._rows()) if teachers.trees else ():
             self.pool.prune_if_large(teachers.best)
             yield self._step(phase)
+        if not teachers.linear:
+            self._decide_correction()
         for name in models_to_ask(teachers.models, faculty):
             yield from self._ask_model(name)
         if not self.pool.opinions:
             raise GsscError("no teacher is enabled: set teachers.linear or teachers.trees, or name teachers.models")
         self.trains_on_pairs = self._decide_pairs()
-        faculty.spread_best()
+        faculty.spread_best(teachers.best)
         self.pool.prune(self.config.teachers.best)
         yield self._step("teachers")
 
@@ -187,7 +192,7 @@ class LearnerTraining(Training):
 
     def train_student(self, kind: str) -> Iterator[Step]:
         """Train a student on the teacher's soft labels, pool its opinion, and keep it if it is the best so far."""
-        teacher, phase = self.rounds.choose_teacher(), f"student {self.rounds.number + 1}, {SHOWN.get(kind, kind)}"
+        teacher, phase = self.rounds.choose_teacher(), f"student {self.rounds.number + 1}, {kind}"
         if self.student is None:
             self.student = self._make_student()
             if self.rounds.continues:
@@ -200,7 +205,7 @@ class LearnerTraining(Training):
         if not self.jury.cross_validates:  # with cross-validation, no label is held out from the student
             self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
         kept = self.best.prefers(merit, error)
-        self.best.offer(merit, error, f"{SHOWN.get(kind, kind)}, round {self.rounds.number + 1}")
+        self.best.offer(merit, error, f"{kind}, round {self.rounds.number + 1}")
         self.rounds.student_ended(opinion, kept)
         yield last
 
@@ -233,12 +238,12 @@ class LearnerTraining(Training):
         return self._student_step(student, phase, loss)
 
     def _decide_correction(self) -> None:
-        """Decide from the best linear opinion whether opinions are corrected, and recalibrate the pool."""
-        if self.config.teachers.correction == "never" or not self.pool.opinions:
+        """Decide from the best opinion so far, if any, whether opinions are corrected, and recalibrate the pool."""
+        if self.config.teachers.correction == "never":
             self.choices["correction"] = "no: as set"
-            return
-        self.choices["correction"] = self.jury.decide_correction(self.pool.opinions[self.pool.best(1)[0]])
-        self.pool.recalibrate()
+        elif self.pool.opinions:
+            self.choices["correction"] = self.jury.decide_correction(self.pool.opinions[self.pool.best(1)[0]])
+            self.pool.recalibrate()
 
     # Teachers ---------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Linear teachers: logistic regressions and class means on rows, spread rows, and own and neighbours' rows.
 
-Spread rows are feature rows averaged over the graph by personalised PageRank (:mod:`gssc.learner.spreading`).
+Spread rows are feature rows averaged over the graph by personalised PageRank (:mod:`gssc.trust.spreading`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from scipy.special import softmax
 from gssc.extras import require, sklearn_seed
 from gssc.graph import Graph
 from gssc.learner.jury import normalized
-from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
 from gssc.trust.sketch import unit_rows
+from gssc.trust.spreading import NEARLY_ALL, spread, walk_matrix
 
 PENALTIES = (0.1, 1.0, 10.0)  # C of scikit-learn's LogisticRegression
 MOST_NUMBERS = 20_000_000  # values in a dense matrix of rows; larger ones are reduced to REDUCED singular vectors
@@ -240,7 +240,7 @@ def label_spreading(walk: sp.csr_matrix, classes: int, restart: float, steps: in
     get equal probabilities.
 
     Args:
-        walk: normalised adjacency, see :func:`~gssc.learner.spreading.walk_matrix`.
+        walk: normalised adjacency, see :func:`~gssc.trust.spreading.walk_matrix`.
         classes: number of classes.
         restart: weight of the initial labels in each step.
         steps: number of steps.

@@ -18,10 +18,13 @@ TINY = 1e-9
 
 def normal_teachers(classes: int) -> dict[str, Fit]:
     """Return the fit functions of both teachers by name, as in :func:`gssc.learner.linear.linear_teachers`."""
-    return {"discriminant analysis": discriminant_analysis(classes), "naive Bayes": naive_bayes(classes)}
+    return {
+        "discriminant analysis": discriminant_analysis(classes),
+        "Gaussian naive Bayes": gaussian_naive_bayes(classes),
+    }
 
 
-def naive_bayes(classes: int) -> Fit:
+def gaussian_naive_bayes(classes: int) -> Fit:
     """Return the fit function of Gaussian naive Bayes, in double precision so that squares do not overflow."""
     model = require("sklearn.naive_bayes", extra="data").GaussianNB
     plain = sklearn_fit(lambda: model(var_smoothing=VARIANCE_ADDED), classes)

@@ -11,7 +11,10 @@ import torch
 from gssc.errors import GsscError
 from gssc.graph import Graph
 from gssc.learner.faculty import Faculty
+from gssc.learner.jury import ENOUGH, Jury
 from gssc.learner.pool import Pool, Views
+from gssc.models.registry import model_entry
+from gssc.models.settings import GsscSettings
 
 MOST_EDGES = 50_000  # above, GraphSAGE is not tried by default: it takes longer than a GCN
 
@@ -31,10 +34,22 @@ def models_to_ask(wanted: str, faculty: Faculty) -> list[str]:
         is_small = 0 < faculty.graph.num_edges <= MOST_EDGES and bool(faculty.pool.opinions)
         judged = not (faculty.jury.cross_validates or faculty.jury.weighs)
         return ["sage"] if is_small and judged and not faculty.neighbours_are_alike() else []
-    names = [] if wanted == "none" else [name.strip() for name in wanted.split(",") if name.strip()]
-    if names and faculty.jury.cross_validates:
-        raise GsscError(f"teachers.models: {names[0]} needs validation labels to be judged by; the graph has too few")
-    return names
+    return names_of(wanted)
+
+
+def check_names(wanted: str, jury: Jury) -> None:
+    """Refuse names of no model, the learner's own, and all names if there are too few validation labels to judge by."""
+    for name in names_of(wanted):
+        if name == GsscSettings.name:
+            raise GsscError(f"teachers.models: {name} is the learner itself; name other models")
+        model_entry(name)
+        if jury.cross_validates:
+            raise GsscError(f"teachers.models: {name} needs {ENOUGH} validation labels to be judged by")
+
+
+def names_of(wanted: str) -> list[str]:
+    """Return the model names in a setting of ``teachers.models``; none for ``auto`` and ``none``."""
+    return [] if wanted in ("auto", "none") else [name.strip() for name in wanted.split(",") if name.strip()]
 
 
 def trained_opinion(name: str, seen: Graph, scaling: str, seed: int) -> Views:

@@ -15,8 +15,8 @@ import torch
 from scipy.special import softmax
 
 from gssc.learner.jury import MANY, TINY, Jury, normalized
-from gssc.learner.spreading import NEARLY_ALL, spread, walk_matrix
 from gssc.trust.opinions import agreement
+from gssc.trust.spreading import NEARLY_ALL, spread, walk_matrix
 
 Views = tuple[np.ndarray, ...]  # an opinion: probabilities of all nodes, [N, C], in each view of the jury
 
@@ -148,6 +148,11 @@ class Pool:
         """Prune the pool if its opinions take much memory, because of many nodes, classes or views."""
         if sum(numbers_of(views) for views in self.opinions.values()) > MOST_NUMBERS:
             self.prune(count)
+
+    def clear(self) -> None:
+        """Remove all opinions, and the scores of earlier ones."""
+        for kept in (self.opinions, self.merits, self.scores):
+            kept.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the opinions as tensors."""

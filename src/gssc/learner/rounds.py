@@ -1,7 +1,7 @@
 """Rounds of students: the soft labels of each round, and the kinds of students that learn them.
 
 In a round, students are trained on the mean of the best opinions in the pool, and their own opinions join the pool. An
-opinion is the class probabilities of every node. The close student has no regularisation and follows its teacher as
+opinion is the class probabilities of every node. The unregularised student follows its teacher as
 closely as it can.
 """
 
@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from gssc.learner.pool import Pool
-from gssc.learner.student import CLOSE
+from gssc.learner.student import UNREGULARISED
 
 PARTNERS = 3  # best opinions that a new one is combined with
 WORTH_A_NOTE = 0.05  # minimum difference between the scores of teacher and student for a note
-TOO_FAR = 0.1  # share of rows by which the agreement with the teacher may be below that of the close student
+TOO_FAR = 0.1  # share of rows by which the agreement with the teacher may be below that of the unregularised student
 LEAST_GAIN = 1.0  # in total log-likelihood of the held-out labels by the next teacher, for another round
 STATE = (  # what a checkpoint stores, in addition to the soft labels
     *("number", "most", "position", "kinds", "continues", "schedules"),
@@ -53,7 +53,7 @@ class Rounds:
         teacher: soft labels of the round, [N, C], once chosen.
         partners: names of the opinions that those of the students are combined with.
         best_kind, best_score, best_number, best_teacher: kind, score, round and soft labels of the student kept so far.
-        agreement: share of rows for which the close student predicts the same class as its teacher.
+        agreement: share of rows for which the unregularised student predicts the same class as its teacher.
     """
 
     def __init__(self, pool: Pool, most: int, best: int, kinds: list[str], seen_rows: bool, most_schedules: int):
@@ -89,14 +89,14 @@ class Rounds:
         return self.teacher
 
     def cannot_follow(self, kind: str, opinion: np.ndarray) -> bool:
-        """Return whether a student agrees with its teacher on far fewer rows than the close student does.
+        """Return whether a student agrees with its teacher on far fewer rows than the unregularised student does.
 
         This matters with few labels only: then students are ranked by fidelity to the teacher on held-out rows. If the
         classes hardly depend on the rows, the best student by that measure may have learned hardly anything, although
         it will be used on the rows that it was trained on.
         """
         agreement = float((opinion.argmax(axis=1) == self.choose_teacher().argmax(axis=1)).mean())
-        if kind == CLOSE:
+        if kind == UNREGULARISED:
             self.agreement = agreement
         return self.seen_rows and self.jury.cross_validates and self.agreement - agreement > TOO_FAR
 
@@ -113,7 +113,7 @@ class Rounds:
             self.best_kind, self.best_score = kind, score
             self.best_number, self.best_teacher = self.number, self.teacher
         # Kinds after the close one are regularised: if this one cannot memorise the rows, they cannot either.
-        hopeless = self._is_behind(score, None if kind == CLOSE else self.best_score)
+        hopeless = self._is_behind(score, None if kind == UNREGULARISED else self.best_score)
         if self.continues and not kept:
             self.number = self.most = self.number + 1
         elif hopeless or self.position == len(self.kinds):

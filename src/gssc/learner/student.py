@@ -29,8 +29,7 @@ FEW = 4000  # narrow rows up to which a student is half as wide: it is as good, 
 USUAL_WIDTH = 256
 BATCH = 256, 1024  # minimum and maximum rows per step; wide rows, whose updates cost more, use the maximum
 BATCHES = 64  # per pass over narrow rows, within the limits of the batch size
-CLOSE = "close"  # kind of student without regularisation, which follows its teacher as closely as it can
-SHOWN = {CLOSE: "unregularised"}  # names in output, by kind; checkpoints store the kind
+UNREGULARISED = "unregularised"  # kind of student that follows its teacher as closely as it can
 LEAST_PASSES = 10  # minimum number of passes over the rows, however many steps they take
 
 
@@ -126,7 +125,7 @@ def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
 
 
 def student_variants(
-    model: GsscSettings, num_nodes: int, num_features: int, unseen: bool = False, counts: bool = False
+    model: GsscSettings, num_nodes: int, num_features: int, judged: bool = False, averaged: bool = False
 ) -> dict[str, StudentSettings]:
     """Return the settings of each kind of student, from the least to the most regularised one.
 
@@ -136,11 +135,11 @@ def student_variants(
         model: settings of the run.
         num_nodes: number of rows.
         num_features: number of columns.
-        unseen: whether students are judged on held-out rows; this adds a linear student, which is often best on them,
+        judged: whether students are judged on held-out rows; this adds a linear student, which is often best on them,
             and for wide rows one that drops few inputs: half of a row of five words is too little.
-        counts: whether students are for unseen rows of counts (:func:`gssc.learner.multinomial.are_counts`), which are
-            averaged with naive Bayes. The close student is left out: validation rows are too easy for it, since their
-            neighbours, whose soft labels depend on them, are in training.
+        averaged: whether students are averaged with naive Bayes, as those for unseen rows of counts are
+            (:func:`gssc.learner.multinomial.are_counts`). The unregularised student is left out: validation rows are
+            too easy for it, since their neighbours, whose soft labels depend on them, are in training.
     """
     wide, small = num_features > NARROW, num_nodes < SMALL
     usual = 200 if small else 300 if wide else 1200
@@ -152,17 +151,17 @@ def student_variants(
     base = base if wide else replace(base, splits=0.5)
     close = replace(base, dropout=0.0, weight_decay=0.0)
     dropped = replace(base, batch_norm=False, input_dropout=0.5)
-    linear = {"linear": replace(dropped, layers=0, dropout=0.0, weight_decay=0.0, splits=0.0)} if unseen else {}
+    linear = {"linear": replace(dropped, layers=0, dropout=0.0, weight_decay=0.0, splits=0.0)} if judged else {}
     if wide:
         few = replace(dropped, input_dropout=0.2)
-        if not unseen:
-            return {CLOSE: close, "inputs dropped": dropped}
-        if counts:
+        if not judged:
+            return {UNREGULARISED: close, "inputs dropped": dropped}
+        if averaged:
             few, dropped = replace(few, naive_bayes=True), replace(dropped, naive_bayes=True)
             return {"few inputs dropped": few, "inputs dropped": dropped}
-        return {CLOSE: close, **linear, "few inputs dropped": few, "inputs dropped": dropped}
+        return {UNREGULARISED: close, **linear, "few inputs dropped": few, "inputs dropped": dropped}
     return {
-        CLOSE: close,
+        UNREGULARISED: close,
         **linear,
         "plain": replace(base, batch_norm=False, dropout=0.1, weight_decay=1e-4),
         "batch norm": replace(base, dropout=0.2, weight_decay=1e-4),

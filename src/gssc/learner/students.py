@@ -22,6 +22,7 @@ from gssc.models.student import all_logits
 
 VISITS_PER_EDGE = 8  # limit on rows in all batches of a student, per edge; about the cost of 200 epochs of a GCN
 VISITS = 4_000_000  # limit on rows in all batches of a student on small graphs; takes less than a minute
+SCALE_COLUMNS = "standard", "asinh"  # scalings after which counts are no counts
 HELD_OUT = 0.1, 2000  # share and maximum number of rows held out to rank students by fidelity if labels are few
 
 Merit = tuple[float, float]  # ranking key: two figures, greater is better
@@ -36,20 +37,22 @@ class Students:
         model: settings of the model.
         seed: seed of weights, order of rows, dropout and held-out rows.
         unseen: whether students will be used on rows that are not in training.
+        normalize: scaling of rows, as in ``train.normalize``.
 
     Attributes:
         held_out: rows that a student is not trained on before it is ranked, in place of unseen rows.
         taught: all other rows.
-        counts: whether rows are counts.
+        counts: whether rows are counts, also after scaling.
         settings: settings of each kind of student.
     """
 
-    def __init__(self, graph: Graph, jury: Jury, model: GsscSettings, seed: int, unseen: bool):
+    def __init__(self, graph: Graph, jury: Jury, model: GsscSettings, seed: int, unseen: bool, normalize: str):
         self.graph, self.jury, self.seed, self.unseen = graph, jury, seed, unseen
         self.held_out = self._held_out(unseen)
-        self.counts = are_counts(graph.features)
-        judged, averaged = len(self.held_out) > 0, self.counts and unseen
-        self.settings = student_variants(model, graph.num_nodes, graph.num_features, judged, averaged)
+        self.counts = are_counts(graph.features) and normalize not in SCALE_COLUMNS
+        self.settings = student_variants(
+            model, graph.num_nodes, graph.num_features, judged=len(self.held_out) > 0, averaged=self.counts and unseen
+        )
         self.taught = np.setdiff1d(np.arange(graph.num_nodes), self.held_out)
 
     def _held_out(self, unseen: bool) -> np.ndarray:

@@ -11,7 +11,7 @@ from gssc.extras import require, sklearn_seed
 from gssc.graph import Graph
 from gssc.learner.jury import some_of_each_class
 from gssc.learner.linear import Fit, ShortRows, logistic_regression, main_directions, quiet
-from gssc.learner.spreading import walk_matrix
+from gssc.trust.spreading import walk_matrix
 
 DIRECTIONS = 64  # singular vectors of the adjacency and of the features
 TREES = 200
@@ -20,7 +20,7 @@ LABELS_FOR_ALL_TREES = 2000  # with more training labels there are fewer trees
 FEWEST_TREES = 10
 TREE_WORK = 2_500_000  # maximum of trees times labels times classes; sets the number of trees
 LABELS_FOR_BOOSTING = 100
-BOOSTING_WORK = 1_000_000  # rows times classes above which boosted trees are left out
+BOOSTING_WORK = 1_000_000  # rows times classes times fits above which boosted trees are left out
 KERNEL_POINTS = 300
 KERNEL_LABELS = 5000  # maximum for kernel regressions and scikit-learn's MLP; a sample if there are more
 NARROW = 256  # columns; wider features are reduced to singular vectors
@@ -54,6 +54,8 @@ def structure_columns(graph: Graph, rows: np.ndarray, seed: int = 0) -> np.ndarr
 def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 1) -> dict[str, Fit]:
     """Return the fit functions of forests and, with enough labels and not too many rows and classes, boosted trees.
 
+    With very many labels and classes there are none, since even a few trees would take long.
+
     With one fit per forest the first is a small one, which shows at little cost whether trees suit the problem at all.
 
     Args:
@@ -66,7 +68,10 @@ def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 
     """
     ensemble = require("sklearn.ensemble", extra="data")
     trees = TREES if labels <= LABELS_FOR_ALL_TREES else max(50, TREES * LABELS_FOR_ALL_TREES // labels)
-    trees = min(trees, max(FEWEST_TREES, TREE_WORK // (labels * classes)))
+    most = TREE_WORK // (labels * classes)
+    if SMALL * most < FEWEST_TREES:
+        return {}
+    trees = min(trees, max(FEWEST_TREES, most))
     trees, leaf = (trees, 2) if views == 1 else (max(1, trees // 2), 1)
     grown = {"min_samples_leaf": leaf, "random_state": sklearn_seed(seed)}
     found = {}
@@ -75,7 +80,7 @@ def tree_teachers(classes: int, labels: int, rows: int, seed: int, views: int = 
         found["small forest"] = sklearn_fit(lambda: ensemble.RandomForestClassifier(few, **grown), classes)
     found["forest"] = sklearn_fit(lambda: ensemble.RandomForestClassifier(trees, **grown), classes)
     found["extra trees"] = sklearn_fit(lambda: ensemble.ExtraTreesClassifier(trees, **grown), classes)
-    if labels >= LABELS_FOR_BOOSTING and rows * classes <= BOOSTING_WORK:
+    if labels >= LABELS_FOR_BOOSTING and rows * classes * views <= BOOSTING_WORK:
         found["boosted trees"] = sklearn_fit(
             lambda: ensemble.HistGradientBoostingClassifier(
                 max_iter=100,
@@ -115,7 +120,7 @@ def kernel_teachers(classes: int, seed: int) -> dict[str, Fit]:
     def net(inputs: np.ndarray, train: np.ndarray, labels: np.ndarray, weight: Any = None) -> np.ndarray:
         return plain(inputs, *some_labels(train, labels, weight, seed))
 
-    return {"labels-only MLP": net} | {
+    return {"scikit-learn MLP": net} | {
         f"kernel regression, C={c:g}, scale {s:g}": fit_with(c, s) for c in (1.0, 10.0, 100.0) for s in (0.3, 1.0)
     }
 

@@ -3,34 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit, log_softmax
 
 from gssc.trust.sketch import ROWS_AT_A_TIME, unit_rows
 
-RESTART = 0.1
-STEPS = 10
-COLUMNS_AT_A_TIME = 256
 SHARPNESS = np.geomspace(1, 100, 41)  # inverse temperatures to choose from
-
-
-def spread(rows: np.ndarray, adjacency: sp.csr_matrix) -> np.ndarray:
-    r"""Return rows averaged over the graph, with the largest weights on near nodes, [N, w].
-
-    .. math:: Z^{(t + 1)} = (1 - r) \hat A Z^{(t)} + r Z^{(0)}, \quad \hat A = D^{-1/2} (A + I) D^{-1/2}
-
-    The propagation of `Predict then Propagate <https://arxiv.org/abs/1810.05997>`_, with its r = 0.1 and ten steps.
-    """
-    scale = (1 / np.sqrt(np.diff(adjacency.indptr) + 1)).astype(np.float32)
-    walk = sp.csr_matrix(sp.diags(scale) @ (adjacency + sp.eye(len(scale), dtype=np.float32)) @ sp.diags(scale))
-    result = np.empty_like(rows)
-    for start in range(0, rows.shape[1], COLUMNS_AT_A_TIME):
-        columns = slice(start, start + COLUMNS_AT_A_TIME)
-        block = given = np.ascontiguousarray(rows[:, columns])
-        for _ in range(STEPS):
-            block = (1 - RESTART) * (walk @ block) + RESTART * given
-        result[:, columns] = block
-    return result
 
 
 def held_out_probabilities(rows: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:

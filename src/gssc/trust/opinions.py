@@ -10,6 +10,7 @@ from scipy.special import expit, logit
 
 ROUNDS = 5  # iterations: homophily is estimated from the trust, and the trust from homophily
 LEAST = 1e-4  # lowest probability
+EDGES_AT_A_TIME = 65_536
 
 
 def with_opinions(keep: np.ndarray, edges: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
@@ -43,4 +44,8 @@ def with_opinions(keep: np.ndarray, edges: np.ndarray, probabilities: np.ndarray
 
 def agreement(probabilities: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the probability that the two ends of each edge have the same class, if drawn independently, [E]."""
-    return np.einsum("ij,ij->i", probabilities[edges[0]], probabilities[edges[1]])
+    found = np.empty(edges.shape[1], dtype=probabilities.dtype)
+    for start in range(0, len(found), EDGES_AT_A_TIME):
+        first, second = edges[:, start : start + EDGES_AT_A_TIME]
+        found[start : start + EDGES_AT_A_TIME] = np.einsum("ij,ij->i", probabilities[first], probabilities[second])
+    return found
