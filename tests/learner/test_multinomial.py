@@ -155,3 +155,18 @@ def test_the_learner_asks_naive_bayes_about_texts(setting: str) -> None:
     deployed = training.deployed()
     np.testing.assert_allclose(deployed.logits(graph.features), scores, atol=1e-4)
     assert (scores.argmax(axis=1) == graph.labels)[graph.test].mean() > 0.8
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_without_validation_labels_it_is_judged_by_labels_that_its_teacher_did_not_see(shuffled: bool) -> None:
+    graph = texts().with_(val=np.empty(0, dtype=np.int64))
+    if shuffled:
+        labels = graph.labels.copy()
+        labels[graph.train] = np.random.default_rng(0).permutation(labels[graph.train])
+        graph = graph.with_(labels=labels)
+    config = Config()
+    config.teachers.trees = False
+    training = LearnerTraining(graph, config)
+    list(training.ask_teachers())
+    score = training.pool.scores["naive Bayes 1"]
+    assert score < 0.6 if shuffled else score > 0.75, score  # a third of the labels is right by chance

@@ -23,7 +23,7 @@ from gssc.learner.faculty import Faculty
 from gssc.learner.jury import ENOUGH, TINY, Jury, balanced_weights, with_weighty_labels
 from gssc.learner.multinomial import naive_bayes
 from gssc.learner.other_models import check_names, is_ahead, models_to_ask, trained_opinion
-from gssc.learner.pool import Pool
+from gssc.learner.pool import Pool, Views
 from gssc.learner.rounds import PARTNERS, Rounds
 from gssc.learner.settings import Config
 from gssc.learner.student import StudentTraining
@@ -169,6 +169,8 @@ class LearnerTraining(Training):
             raise GsscError("no teacher is enabled: set teachers.linear or teachers.trees, or name teachers.models")
         self.trains_on_pairs = self._decide_pairs()
         faculty.spread_best(teachers.best)
+        if self.jury.cross_validates:  # there is one round of students, so it joins the teachers before that
+            self._ask_naive_bayes()
         self.pool.prune(self.config.teachers.best)
         yield self._step("teachers")
 
@@ -179,13 +181,13 @@ class LearnerTraining(Training):
             pairs.epoch += 1
             yield Step("pairs", self._of_all_nodes(step.scores), step.edges, step.losses)
         mean = pairs.consensus.mean() if pairs.consensus.kept is None else pairs.consensus.kept
-        self._add_opinion("pairs", mean.numpy(), self.pool.best(PARTNERS))
+        self._add_opinion("pairs", (mean.numpy(),), self.pool.best(PARTNERS))
         self.pairs = None
 
     def teach(self) -> Iterator[Step]:
         """Train rounds of students on the mean of the best opinions; the opinion of each student joins the pool."""
         while not self.rounds.are_over:
-            if self.rounds.begins and self.student is None:
+            if self.rounds.begins and self.student is None and not self.jury.cross_validates:
                 self._ask_naive_bayes()
             yield from self.train_student(self.rounds.kinds[self.rounds.position])
             self.student = None
@@ -203,7 +205,7 @@ class LearnerTraining(Training):
         if self.rounds.cannot_follow(kind, opinion):
             merit = -math.inf, -math.inf
         if not self.jury.cross_validates:  # with cross-validation, no label is held out from the student
-            self._add_opinion(f"student {self.rounds.number + 1} ({kind})", opinion, self.rounds.partners)
+            self._add_opinion(f"student {self.rounds.number + 1} ({kind})", (opinion,), self.rounds.partners)
         kept = self.best.prefers(merit, error)
         self.best.offer(merit, error, f"{kind}, round {self.rounds.number + 1}")
         self.rounds.student_ended(opinion, kept)
@@ -247,9 +249,9 @@ class LearnerTraining(Training):
 
     # Teachers ---------------------------------------------------------------------------------------------------
 
-    def _add_opinion(self, name: str, opinion: np.ndarray, partners: list[str]) -> None:
+    def _add_opinion(self, name: str, views: Views, partners: list[str]) -> None:
         """Add an opinion to the pool, its averages over edges, and its geometric means with partners in the pool."""
-        self.pool.add(name, (opinion,))
+        self.pool.add(name, views)
         self.pool.add_spread(name)
         self.pool.add_products(name, [partner for partner in partners if partner in self.pool.opinions])
         self.pool.prune_if_large(self.config.teachers.best)
@@ -284,12 +286,15 @@ class LearnerTraining(Training):
         return Evidence(no_rows, edges, self.config.sparsifier, self.rng, self.trust.keep)
 
     def _ask_naive_bayes(self) -> None:
-        """Add the opinion of naive Bayes, fitted to the soft labels of this round's other rows, if rows are counts."""
-        if not self.students.counts or self.jury.cross_validates:
+        """Add the opinion of naive Bayes, fitted to the teacher's soft labels of the other rows, if rows are counts."""
+        if not self.students.counts:
             return
-        fitted = naive_bayes(self._rows(), self.rounds.choose_teacher())
-        if fitted is not None:
-            self._add_opinion(f"naive Bayes {self.rounds.number + 1}", fitted.held_out, self.rounds.partners)
+        by_view = self.jury.cross_validates
+        teacher = self.pool.teacher(self.config.teachers.best) if by_view else (self.rounds.choose_teacher(),)
+        fitted = [naive_bayes(self._rows(), soft) for soft in teacher]
+        views = tuple(model.held_out for model in fitted if model is not None)
+        if len(views) == len(fitted):
+            self._add_opinion(f"naive Bayes {self.rounds.number + 1}", views, self.pool.best(PARTNERS))
 
     def _ask_model(self, name: str) -> Iterator[Step]:
         """Train another model and add its opinion to the pool; with ``auto``, only if it is ahead of all others."""
@@ -300,7 +305,7 @@ class LearnerTraining(Training):
         if self.config.teachers.models == "auto":
             joins, self.choices["models"] = is_ahead(name, views, self.pool)
         if joins:
-            self._add_opinion(name, views[0], self.pool.best(PARTNERS))
+            self._add_opinion(name, views, self.pool.best(PARTNERS))
         yield self._step(name)
 
     # Rows -------------------------------------------------------------------------------------------------------
