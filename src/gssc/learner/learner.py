@@ -97,7 +97,8 @@ class LearnerTraining(Training):
             known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
             self.trust = weighed(known, seen.edge_weight)
         self.believed = known.keep  # without the given edge weights: a small weight does not mean a wrong edge
-        self.choices["trust"] = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
+        random = f"{self.trust.noise_share:.1%} of the edges look like random pairs"
+        self.choices["trust"] = random if seen.num_edges else "there are no edges"
         self.pool = Pool(self.jury, seen.edges, self.trust.keep, seen.num_nodes)
         self.faculty = Faculty(seen, self.trust.keep, self.pool, config.train.normalize, seed)
         self.judge = Judge(self.task, graph.labels, self.seen_nodes[seen.edges], graph.train, graph.val, graph.test)

@@ -64,10 +64,11 @@ class ShortRows:
     def unit_of_all_columns(self, classes: int) -> sp.csr_matrix | None:
         """Return the sparse feature rows, scaled to length one, [N, d], for regressions.
 
-        None if :meth:`unit` has all columns as well, if features are dense, or if a regression would take long. Usually
-        it takes less time than one on singular vectors and is more accurate: these leave out rare words, for example.
+        None if :meth:`unit` has all columns as well, if features are dense, if there are too few labels to tell more
+        directions apart than there are singular vectors, or if a regression would take long. Usually it takes less time
+        than one on singular vectors and is more accurate: these leave out rare words, for example.
         """
-        if self.are_whole or not sp.issparse(self.features):
+        if self.are_whole or self.labels <= 2 * REDUCED or not sp.issparse(self.features):
             return None
         count, width = self.features.shape
         work = self.features.nnz / max(1, count) * self.labels * classes
