@@ -400,7 +400,7 @@ def test_the_name_of_a_graph_decides_nothing() -> None:
     graph = next_class_graph()
     weights = []
     for name in ("mine", "actor"):
-        training = trained(graph.with_(name=name, split="fixed-0"), quick(models="sage"))
+        training = trained(graph.with_(name=name, split="random-0"), quick(models="sage"))
         weights.append(training.best.weights["model"])
     assert all((weights[0][key] == weights[1][key]).all() for key in weights[0])
 
@@ -431,3 +431,30 @@ def test_one_setting_at_a_time_is_obeyed() -> None:
 def test_models_that_cannot_teach_are_refused_at_once(name: str, message: str) -> None:
     with pytest.raises(GsscError, match=message):
         LearnerTraining(load_dataset("csbm", nodes=300, seed=0), quick(models=f"gcn,{name}"))
+
+
+def test_a_pool_without_room_is_pruned_while_the_best_opinions_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = load_dataset("csbm", nodes=300, seed=0, homophily=0.3, signal=2.0)
+    for room in (20, 30, 40, 50):
+        monkeypatch.setattr("gssc.learner.pool.MOST_NUMBERS", room * 300 * graph.num_classes)
+        training = LearnerTraining(graph, quick(trees=True, models="none"))
+        list(training.ask_teachers())
+        assert training.pool.opinions
+
+
+def test_codes_beside_large_columns_are_no_words() -> None:
+    """One-hot codes and a few columns of amounts: these would outweigh the codes unless columns are scaled."""
+    rng = np.random.default_rng(0)
+    codes = np.eye(20, dtype=np.float32)[rng.integers(0, 20, (300, 8))].reshape(300, 160)
+    amounts = rng.lognormal(8, 2, (300, 4)).astype(np.float32)
+    assert "standard" in offered_scalings(np.hstack([codes, amounts]))
+    assert "standard" in offered_scalings(sp.csr_matrix(np.hstack([codes, amounts])))
+    assert "standard" not in offered_scalings(codes)
+
+
+def test_students_of_another_version_are_refused_when_a_run_is_resumed() -> None:
+    graph = load_dataset("csbm", nodes=300, seed=0)
+    training = LearnerTraining(graph, quick())
+    state = training.rounds.state_dict()
+    with pytest.raises(ValueError, match="its students are close"):
+        training.rounds.load_state_dict({**state, "kinds": ["close", "plain"]})

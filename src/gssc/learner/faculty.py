@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gssc.data.scaling import usual_normalization
+from gssc.data.scaling import column_spread, some_rows, usual_normalization
 from gssc.features import FeatureTable, columns_on_one_scale
 from gssc.graph import Features, Graph
 from gssc.learner.jury import ENOUGH, some_of_each_class
@@ -35,6 +35,7 @@ from gssc.learner.trees import kernel_teachers, row_columns, structure_columns, 
 from gssc.trust.labels import label_trust
 
 CLEARLY = 2.5  # standard errors by which another scaling must be ahead of the usual one
+ALIKE = 30  # times the median deviation of the columns: the largest one of a bag of words is not greater
 FEWEST_COUNTS = 32  # columns; features with more may be counts, if none is negative
 RESTARTS = (0.02, 0.1, 0.3)  # of label spreading; the greater, the less far labels spread
 FEWEST_WRONG = 0.02  # estimated share of wrong labels above which teachers with weighted labels are fitted as well
@@ -159,13 +160,13 @@ class Faculty:
         """
         graph, labels = self.graph, min(len(self.graph.train), MOST_LABELS)
         views = len(self.jury.views)
-        columns = row_columns(graph.features, self.short)
-        inputs = {"rows": columns}
-        if graph.num_edges and not self.jury.cross_validates:  # with cross-validation this would take one fit per fold
-            inputs["rows and structure"] = structure_columns(graph, columns, self.seed)
+        kinds = tree_teachers(graph.num_classes, labels, graph.num_nodes, self.seed, views)
+        inputs = {"rows": row_columns(graph.features, self.short)} if kinds else {}
+        if inputs and graph.num_edges and not self.jury.cross_validates:  # else this would take one fit per fold
+            inputs["rows and structure"] = structure_columns(graph, inputs["rows"], self.seed)
         for name, table in inputs.items():
             grown: list[float] = []
-            for kind, fit in tree_teachers(graph.num_classes, labels, graph.num_nodes, self.seed, views).items():
+            for kind, fit in kinds.items():
                 if grown and not self.jury.cross_validates and self._far_behind(max(grown)):
                     continue  # the other kinds would hardly catch up, and boosted trees take longest
                 self.ask(f"{kind} on {name}", fit, table)
@@ -192,8 +193,9 @@ class Faculty:
         """
         without = [name for name in self.pool.best(len(self.pool.opinions)) if not uses_edges(name)]
         for name in without[:FEW]:
-            self.pool.add_spread(name)
-            self.pool.prune_if_large(most)
+            if name in self.pool.opinions:  # not pruned meanwhile
+                self.pool.add_spread(name)
+                self.pool.prune_if_large(most)
 
     def neighbours_are_alike(self) -> bool:
         """Return whether the best linear teacher averages rows over edges, which suits homophilous graphs."""
@@ -269,12 +271,15 @@ def judging_labels(graph: Graph) -> str:
 def offered_scalings(features: Features) -> list[str]:
     """Return the names of the scalings to compare, the most usual first; ``row`` is for many columns of counts.
 
-    For sparse features ``standard`` comes last, and for counts it is left out: divided by the deviation of a column
-    that is nearly always zero, a rare value is so large that it decides the prediction of an unseen row.
+    For sparse features ``standard`` comes last, and for bags of words it is left out: divided by the deviation of a
+    column that is nearly always zero, a rare value is so large that it decides the prediction of an unseen row. Columns
+    of very different scales are no words.
     """
-    usual = usual_normalization(features)
+    usual, deviation = usual_normalization(features), column_spread(some_rows(features))
+    alike = len(deviation) == 0 or deviation.max() <= ALIKE * np.median(deviation)
+    words = alike and are_counts(features)
     by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
-    if sp.issparse(features) or are_counts(features):
-        by_column = [] if are_counts(features) else ["standard"]
+    if sp.issparse(features) or words:
+        by_column = [] if words else ["standard"]
         return list(dict.fromkeys([*([usual] if usual in ("row", "none") else []), *by_row, "none", *by_column]))
     return list(dict.fromkeys([usual, *by_row, "standard"]))

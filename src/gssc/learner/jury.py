@@ -18,7 +18,7 @@ ENOUGH = 50  # validation labels; with fewer, opinions are cross-validated on tr
 MANY = 200  # judging labels from which opinions are ranked by accuracy first; with fewer, by loss first
 FOLDS = 5
 MOST_JUDGING = 10_000  # validation labels that rank opinions and students
-LEAST_OF_CLASS = 100  # labels of a class in a sample of many labels, if it has as many
+LEAST_OF_CLASS = 5  # labels of a class in a sample of many labels, if it has as many
 TINY = 1e-7
 
 
@@ -78,8 +78,8 @@ class Jury:
 
     @classmethod
     def of(cls, graph: Graph, class_weight: np.ndarray | None, node_weight: np.ndarray | None, seed: int) -> Jury:
-        """Return the jury of a graph, whose judging labels are about 10,000 of the validation labels at most."""
-        val = graph.val[some_of_each_class(graph.labels[graph.val], MOST_JUDGING, np.random.default_rng([seed, 5]))]
+        """Return the jury of a graph, whose judging labels are at most 10,000 of the validation labels."""
+        val = some_of(graph.val, MOST_JUDGING, np.random.default_rng([seed, 5]))
         rng = np.random.default_rng([seed, 1])
         return cls(known_labels(graph), graph.train, val, graph.num_classes, class_weight, node_weight, rng)
 
@@ -200,10 +200,19 @@ def normalized(rows: np.ndarray) -> np.ndarray:
     return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), TINY), dtype=np.float32)
 
 
-def some_of_each_class(labels: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the sorted places of all labels or, if there are more than ``most``, of about as many, by class.
+def some_of(nodes: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the nodes, or a sorted random sample of ``most`` of them if there are more.
 
-    Each class has its share in the sample, but at least 100 labels or all that it has (with very many classes, fewer).
+    Judging labels are sampled like this: with more labels of rare classes, the wrong opinions would be ahead.
+    """
+    return nodes if len(nodes) <= most else np.sort(rng.choice(nodes, most, replace=False))
+
+
+def some_of_each_class(labels: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the sorted places of all labels or, if there are more than ``most``, of at most as many, by class.
+
+    Each class has its share in the sample, but at least five labels or all that it has; with so many classes that this
+    would take a tenth of the sample, at least one label.
 
     >>> some_of_each_class(np.array([0] * 1000 + [1] * 2), 500, np.random.default_rng(0))[-3:] >= 1000
     array([False,  True,  True])
@@ -213,10 +222,12 @@ def some_of_each_class(labels: np.ndarray, most: int, rng: np.random.Generator) 
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     counts = np.bincount(labels)
-    least = max(1, min(LEAST_OF_CLASS, most // (2 * len(counts))))
-    wanted = np.maximum(least, -(-most * counts // len(labels)))
+    least = LEAST_OF_CLASS if 10 * LEAST_OF_CLASS * len(counts) <= most else 1
     place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # of each label in its class
-    return np.sort(order[place < np.repeat(wanted, counts)])
+    turn = np.where(
+        place < least, -1, (place + 0.5) / np.repeat(counts, counts)
+    )  # the first labels of every class first
+    return np.sort(order[np.argsort(turn, kind="stable")[:most]])
 
 
 def with_weighty_labels(graph: Graph, weight: np.ndarray) -> Graph:

@@ -275,6 +275,7 @@ class LearnerTraining(Training):
             self.pairs = BilevelTraining(self.seen.with_(test=None), config, sparsifier=self._known_sparsifier())
             weight = self.jury.node_weight
             self.pairs.label_keep = self.faculty.weigh_labels() * weight / weight[self.seen.train].max()
+            self.choices["labels"] = self.faculty.verdict_on_labels()
             if self.jury.weighs:
                 self.pairs.class_weight = torch.from_numpy(self.jury.class_weight).float()
         return self.pairs
@@ -292,7 +293,7 @@ class LearnerTraining(Training):
             return
         by_view = self.jury.cross_validates
         teacher = self.pool.teacher(self.config.teachers.best) if by_view else (self.rounds.choose_teacher(),)
-        fitted = [naive_bayes(self._rows(), soft) for soft in teacher]
+        fitted = [naive_bayes(self._rows(), soft, len(teacher)) for soft in teacher]
         views = tuple(model.held_out for model in fitted if model is not None)
         if len(views) == len(fitted):
             self._add_opinion(f"naive Bayes {self.rounds.number + 1}", views, self.pool.best(PARTNERS))

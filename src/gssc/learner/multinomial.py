@@ -20,7 +20,7 @@ NARROW = 128  # columns; on wider rows a student may drop a part of its inputs
 FILLED = 0.25  # largest share of values of counts that are not zero
 SMOOTHING = 0.3  # added to every count
 NUMBERS = 1 << 22  # values per block of rows
-MOST_NUMBERS = 1 << 28  # counts x classes; with more, a fit takes several seconds and is left out
+MOST_NUMBERS = 1 << 28  # counts x classes x fits; with more, they take several seconds and are left out
 
 
 class NaiveBayes(NamedTuple):
@@ -43,7 +43,7 @@ def are_counts(features: Features) -> bool:
     return bool((rows != 0).sum() <= FILLED * rows.shape[0] * rows.shape[1] and rows.min() >= 0)
 
 
-def naive_bayes(rows: Any, soft: np.ndarray) -> NaiveBayes | None:
+def naive_bayes(rows: Any, soft: np.ndarray, fits: int = 1) -> NaiveBayes | None:
     r"""Fit multinomial naive Bayes to soft labels; None if the rows are no counts after all, or too large.
 
     .. math:: \log p(c \mid x) = \frac{1}{T} \sum_j n_j \log
@@ -56,10 +56,11 @@ def naive_bayes(rows: Any, soft: np.ndarray) -> NaiveBayes | None:
         rows: scaled rows, dense or CSR, [n, d]. They are multiplied by one number, so that their mean sum is the mean
             number of values of a row: divided by their sums, counts would be small compared to the smoothing.
         soft: soft labels s, [n, C].
+        fits: number of such fits, all of which are left out if they would take long.
     """
     counts = sp.csr_matrix(rows, dtype=np.float64)
     total = counts.sum()
-    if not 0 < total < np.inf or counts.data.min() < 0 or counts.nnz * soft.shape[1] > MOST_NUMBERS:
+    if not 0 < total < np.inf or counts.data.min() < 0 or counts.nnz * soft.shape[1] * fits > MOST_NUMBERS:
         return None
     scale = counts.nnz / total
     counts.data *= scale

@@ -170,7 +170,9 @@ class Rounds:
         return {**{name: getattr(self, name) for name in STATE}, **soft_labels}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a state of :meth:`state_dict`."""
+        """Resume from a state of :meth:`state_dict`; raises ValueError if it has other kinds of students."""
+        if not set(state["kinds"]) <= set(self.kinds):
+            raise ValueError(f"its students are {', '.join(state['kinds'])}")
         for name in STATE:
             setattr(self, name, state[name])
         for name in SOFT_LABELS:

@@ -34,8 +34,8 @@ class TeachersSettings:
         models: other models to use as teachers, separated by commas, such as ``gcn,sgformer`` (see gssc bench --list);
             ``auto`` tries ``sage`` on graphs of at most 50,000 edges if averages over edges are not the best linear
             teacher; ``none`` adds no model.
-        best: with 200 validation labels or more, the students learn the mean of twice as many predictions, chosen one
-            after the other, some of them several times; with fewer, of all predictions, weighted.
+        best: with 200 labels or more to judge by, the students learn the mean of twice as many predictions, chosen one
+            after the other, some of them several times; with fewer labels, a weighted mean of all predictions.
         rounds: maximum number of rounds in which students learn and then join the teachers.
     """
 

@@ -31,7 +31,7 @@ from gssc.data.scaling import usual_normalization
 from gssc.errors import GsscError
 from gssc.features import Rows
 from gssc.graph import Graph
-from gssc.learner.jury import Jury, balanced_weights, some_of_each_class
+from gssc.learner.jury import Jury, balanced_weights, some_of, some_of_each_class
 from gssc.learner.linear import PENALTIES, logistic_map
 from gssc.learner.settings import Config
 from gssc.learner.student import USUAL_WIDTH
@@ -177,7 +177,8 @@ class StreamedLearner(StreamedTraining):
         """Return the regression that is best on held-out labels, over kinds of inputs and penalties."""
         graph, rng = self.graph, np.random.default_rng([self.settings.train.seed, 15])
         most = min(MOST_LABELS, max(1000, MOST_NUMBERS // graph.num_features))
-        train, val = (part[some_of_each_class(graph.labels[part], most, rng)] for part in (graph.train, graph.val))
+        train = graph.train[some_of_each_class(graph.labels[graph.train], most, rng)]
+        val = some_of(graph.val, most, rng)
         balanced = self.balanced_classes()
         val = val if balanced is None else val[balanced[graph.labels[val]] > 0]
         nodes, count = np.concatenate([train, val]), len(train)
