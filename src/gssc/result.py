@@ -146,9 +146,8 @@ class Result:
         features, scaling = self.graph.features, getattr(self.training, "scaling", None)
         if scaling is None or scaling.scale is not None or issparse(features):
             return None
-        choice = getattr(self.training, "choices", {}).get("normalize", "")
-        if "standard" in choice and self.config.train.normalize == "auto":
-            return None  # held-out labels preferred this scaling to the standard one
+        if "normalize" in getattr(self.training, "choices", {}) and self.config.train.normalize == "auto":
+            return None  # the scalings that suit these features were compared
         spread = column_spread(some_rows(features))
         if len(spread) == 0 or spread.max() <= UNLIKE * spread.min():
             return None
