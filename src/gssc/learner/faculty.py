@@ -244,9 +244,8 @@ class Faculty:
     def _views(self, fit: Fit, inputs: np.ndarray, label_weight: np.ndarray | None) -> Views:
         views: Views = ()
         for train in self.jury.views:
-            train = train[
-                some_of_each_class(self.jury.labels[train], MOST_LABELS, np.random.default_rng([self.seed, 2]))
-            ]
+            rng = np.random.default_rng([self.seed, 2])
+            train = train[some_of_each_class(self.jury.labels[train], MOST_LABELS, rng)]
             labels = self.jury.labels[train]
             weight = self.jury.label_weight(train) if self.jury.weighs else None
             if label_weight is not None:
@@ -279,7 +278,8 @@ def offered_scalings(features: Features) -> list[str]:
     alike = len(deviation) == 0 or deviation.max() <= ALIKE * np.median(deviation)
     words = alike and are_counts(features)
     by_row = ["row"] if features.shape[1] > FEWEST_COUNTS and features.min() >= 0 else []
-    if sp.issparse(features) or words:
-        by_column = [] if words else ["standard"]
-        return list(dict.fromkeys([*([usual] if usual in ("row", "none") else []), *by_row, "none", *by_column]))
-    return list(dict.fromkeys([usual, *by_row, "standard"]))
+    if not sp.issparse(features) and not words:
+        return list(dict.fromkeys([usual, *by_row, "standard"]))
+    usual_first = [usual] if usual in ("row", "none") else []
+    by_column = [] if words else ["standard"]
+    return list(dict.fromkeys([*usual_first, *by_row, "none", *by_column]))

@@ -224,9 +224,8 @@ def some_of_each_class(labels: np.ndarray, most: int, rng: np.random.Generator) 
     counts = np.bincount(labels)
     least = LEAST_OF_CLASS if 10 * LEAST_OF_CLASS * len(counts) <= most else 1
     place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # of each label in its class
-    turn = np.where(
-        place < least, -1, (place + 0.5) / np.repeat(counts, counts)
-    )  # the first labels of every class first
+    turn = (place + 0.5) / np.repeat(counts, counts)
+    turn[place < least] = -1  # before all others
     return np.sort(order[np.argsort(turn, kind="stable")[:most]])
 
 

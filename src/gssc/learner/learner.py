@@ -162,7 +162,7 @@ class LearnerTraining(Training):
         for phase in faculty.trees(self._rows()) if teachers.trees else ():
             self.pool.prune_if_large(teachers.best)
             yield self._step(phase)
-        if not teachers.linear:
+        if not teachers.linear:  # then trees are the first opinions to decide it by
             self._decide_correction()
         for name in models_to_ask(teachers.models, faculty):
             yield from self._ask_model(name)

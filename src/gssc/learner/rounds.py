@@ -1,8 +1,7 @@
 """Rounds of students: the soft labels of each round, and the kinds of students that learn them.
 
 In a round, students are trained on the mean of the best opinions in the pool, and their own opinions join the pool. An
-opinion is the class probabilities of every node. The unregularised student follows its teacher as
-closely as it can.
+opinion is the class probabilities of every node. The unregularised student follows its teacher as closely as it can.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ class Rounds:
         if kept:
             self.best_kind, self.best_score = kind, score
             self.best_number, self.best_teacher = self.number, self.teacher
-        # Kinds after the close one are regularised: if this one cannot memorise the rows, they cannot either.
+        # All other kinds are regularised: if this one cannot memorise the rows, they cannot either.
         hopeless = self._is_behind(score, None if kind == UNREGULARISED else self.best_score)
         if self.continues and not kept:
             self.number = self.most = self.number + 1
