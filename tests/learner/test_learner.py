@@ -58,6 +58,21 @@ def rows_alone(graph: Graph) -> float:
     return float(model.score(graph.features[graph.test], graph.labels[graph.test]))
 
 
+def test_a_run_whose_kept_student_is_a_ridge_regression_writes_one_record_of_it_on_all_rows() -> None:
+    graph = load_dataset("csbm", nodes=300, seed=0, signal=2.0, setting="cold-start")
+    whole, first, second = (LearnerTraining(graph, quick()) for _ in range(3))
+    records = list(whole.epochs())
+    assert [record.phase for record in records[-2:]].count("student on all rows") == 1
+    assert whole.choices["student"].startswith("ridge")
+    for _ in zip(range(len(records) - 1), first.epochs(), strict=False):
+        pass
+    assert records_ahead(first)["students"] == 1
+    second.load_state_dict(first.state_dict())
+    assert [record.phase for record in second.epochs()] == ["student on all rows"]
+    assert same(weights_of(second), weights_of(whole))
+    assert len(whole.deployed().layers) == 1
+
+
 def weights_of(training: Training) -> list[np.ndarray]:
     return [array for layer in training.deployed().layers for array in layer]
 
@@ -102,8 +117,8 @@ def test_it_resumes_from_any_step_to_the_same_bytes(graph: Graph, stop: int):
 
 @pytest.mark.parametrize("left", [1, 5, 12, 14])
 def test_the_kept_student_is_trained_again_on_all_rows_and_that_resumes(left: int):
-    """Unseen rows: 10 records are those of the kept student on all rows."""
-    graph = load_dataset("csbm", nodes=300, seed=0, signal=2.0, setting="cold-start")
+    """Unseen rows: 10 records are those of the kept student, which is a network here, on all rows."""
+    graph = load_dataset("csbm", nodes=300, seed=2, signal=3.0, setting="cold-start")
     whole, first, second = (LearnerTraining(graph, quick()) for _ in range(3))
     records = list(whole.epochs())
     assert [record.phase for record in records[-10:]] == ["student on all rows"] * 10

@@ -15,7 +15,7 @@ from gssc.learner.multinomial import MOST_NUMBERS, SMOOTHING, are_counts, held_o
 from gssc.learner.settings import Config
 from gssc.learner.student import StudentTraining, student_variants
 from gssc.models.settings import GsscSettings
-from gssc.models.student import Student, StudentSettings, all_logits, mean_with_linear
+from gssc.models.student import LinearMap, Student, StudentSettings, all_logits, sum_with_linear
 
 COUNTS = sp.csr_matrix(np.array([[2, 0, 1], [0, 1, 0], [1, 1, 0], [0, 0, 3]], dtype=np.float32))
 SOFT = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.0, 1.0]])
@@ -96,42 +96,66 @@ def test_bags_of_words_are_counts_and_measurements_are_not() -> None:
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
-def test_the_deployed_layers_are_the_mean_of_network_and_linear_map(layers: int) -> None:
+@pytest.mark.parametrize("beside", [1, 2])
+def test_the_deployed_layers_are_the_mean_of_network_and_linear_maps(layers: int, beside: int) -> None:
     torch.manual_seed(layers)
-    settings = StudentSettings(hidden=5, layers=layers, batch_norm=layers == 1, naive_bayes=True)
+    settings = StudentSettings(hidden=5, layers=layers, batch_norm=layers == 1, beside=("naive Bayes", "ridge"))
     student = Student(7, 3, settings, input_scale=2.0)
-    student.direct.normal_()
+    rng = np.random.default_rng(0)
+    maps = [LinearMap(*(rng.normal(size=size).astype(np.float32) for size in ((7, 3), 3))) for _ in range(beside)]
+    student.average_with(maps)
     rows = torch.randn(9, 7)
     student.train()(rows)  # moves the statistics of batch norm
-    plain = Student(7, 3, StudentSettings(**{**vars(settings), "naive_bayes": False}), input_scale=2.0)
+    plain = Student(7, 3, StudentSettings(**{**vars(settings), "beside": ()}), input_scale=2.0)
     plain.load_state_dict({name: value for name, value in student.state_dict().items() if name != "direct"})
-    expected = (plain.eval()(rows) + rows @ student.direct) / 2
+    linear = sum(rows @ torch.from_numpy(one.weights) + torch.from_numpy(one.bias) for one in maps)
+    expected = (plain.eval()(rows) + linear) / (1 + beside)
     torch.testing.assert_close(student.eval()(rows), expected)
     deployed = DeployedModel(student.folded_layers(), ["a", "b", "c"], activation="leaky_relu")
     np.testing.assert_allclose(deployed.logits(rows.numpy()), expected.detach().numpy(), atol=1e-5)
-    assert len(mean_with_linear(plain.folded_layers(), np.zeros((3, 7), np.float32))) == layers + 1
+    assert len(sum_with_linear(plain.folded_layers(), np.zeros((3, 7), np.float32))) == layers + 1
+
+
+def test_a_student_without_a_network_is_the_mean_of_linear_maps() -> None:
+    student = Student(2, 2, StudentSettings(layers=0, batch_norm=False, steps=0, beside=("ridge",)))
+    student.average_with([LinearMap(np.eye(2, dtype=np.float32), np.array([1.0, 0.0], np.float32))])
+    rows = torch.tensor([[3.0, 5.0]])
+    torch.testing.assert_close(student.eval()(rows), torch.tensor([[4.0, 5.0]]))
+    ((weight, bias),) = student.folded_layers()
+    np.testing.assert_allclose(rows.numpy() @ weight.T + bias, [[4.0, 5.0]])
+
+
+def test_a_linear_model_that_cannot_be_fitted_does_not_halve_the_logits() -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)  # no counts
+    soft = np.eye(3, dtype=np.float32)[np.arange(30) % 3]
+    settings = StudentSettings(hidden=4, steps=5)
+    alone = StudentTraining(rows, soft, np.arange(30), settings, 0)
+    beside = StudentTraining(rows, soft, np.arange(30), StudentSettings(hidden=4, steps=5, beside=("naive Bayes",)), 0)
+    for training in (alone, beside):
+        list(training.run())
+    np.testing.assert_array_equal(all_logits(alone.model, rows), all_logits(beside.model, rows))
 
 
 def test_training_leaves_the_linear_map_as_naive_bayes_fitted_it() -> None:
     graph = texts()
     soft = np.eye(3, dtype=np.float32)[graph.labels]
     nodes = np.arange(200)
-    training = StudentTraining(graph.features, soft, nodes, StudentSettings(steps=20, naive_bayes=True), 0)
+    training = StudentTraining(graph.features, soft, nodes, StudentSettings(steps=20, beside=("naive Bayes",)), 0)
     list(training.run())
     fitted = naive_bayes(graph.features[nodes], soft[nodes])
     assert fitted is not None
-    np.testing.assert_array_equal(training.model.direct.numpy(), fitted.weights)
+    np.testing.assert_array_equal(2 * training.model.direct.numpy(), fitted.weights)
     unseen = all_logits(training.model, graph.features[200:]).argmax(axis=1)
     assert (unseen == graph.labels[200:]).mean() > 0.7
 
 
 def test_students_of_counts_that_are_judged_on_unseen_rows_are_averaged_with_naive_bayes() -> None:
-    kinds = student_variants(GsscSettings(), 1000, 500, judged=True, averaged=True)
+    kinds = student_variants(GsscSettings(), 1000, 500, judged=True, counts=True)
     assert list(kinds) == ["few inputs dropped", "inputs dropped"]
-    assert all(settings.naive_bayes for settings in kinds.values())
-    for judged, averaged in ((True, False), (False, True)):
-        others = student_variants(GsscSettings(), 1000, 500, judged=judged, averaged=averaged)
-        assert not any(settings.naive_bayes for settings in others.values())
+    assert all(settings.beside == ("naive Bayes", "ridge") for settings in kinds.values())
+    for judged, counts in ((True, False), (False, True)):
+        others = student_variants(GsscSettings(), 1000, 500, judged=judged, counts=counts)
+        assert not any("naive Bayes" in settings.beside for settings in others.values())
 
 
 def test_without_validation_labels_seen_rows_keep_the_unregularised_student_and_unseen_ones_do_not() -> None:
@@ -139,7 +163,7 @@ def test_without_validation_labels_seen_rows_keep_the_unregularised_student_and_
         graph = texts().with_(val=np.empty(0, dtype=np.int64), setting=setting)
         kinds = LearnerTraining(graph, Config()).students.settings
         assert ("unregularised" in kinds) == close
-        assert any(settings.naive_bayes for settings in kinds.values()) == (not close)
+        assert any("naive Bayes" in settings.beside for settings in kinds.values()) == (not close)
 
 
 @pytest.mark.parametrize("setting", ["transductive", "cold-start"])

@@ -1,4 +1,4 @@
-"""The students: settings by the data, and a linear one for rows that training does not see."""
+"""The students: settings by the data, and a ridge regression for rows that training does not see."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def test_without_hidden_layers_a_student_is_a_linear_map() -> None:
     assert weight.shape == (2, 3)
 
 
-def test_a_linear_student_is_tried_where_rows_judge_that_it_did_not_learn_from() -> None:
-    assert "linear" not in student_variants(GsscSettings(), 1000, 20)
-    assert student_variants(GsscSettings(), 1000, 20, judged=True)["linear"].layers == 0
+def test_a_ridge_regression_is_tried_where_rows_judge_that_it_did_not_learn_from() -> None:
+    assert "ridge" not in student_variants(GsscSettings(), 1000, 20)
+    ridge = student_variants(GsscSettings(), 1000, 20, judged=True)["ridge"]
+    assert (ridge.layers, ridge.steps) == (0, 0)
     for setting, tried in (("transductive", False), ("cold-start", True)):
         graph = load_dataset("csbm", nodes=400, seed=0).with_(setting=setting)
-        assert ("linear" in LearnerTraining(graph, Config()).students.settings) == tried
+        assert ("ridge" in LearnerTraining(graph, Config()).students.settings) == tried
 
 
 @pytest.mark.parametrize("kind", [np.array, sp.csr_matrix])

@@ -91,7 +91,7 @@ class LearnerTraining(Training):
             self.seen = with_weighty_labels(self.seen, class_weight[self.seen.labels])
         seen, seed = self.seen, config.train.seed
         self.jury = Jury.of(seen, class_weight, node_weight, seed)
-        check_names(config.teachers.models, self.jury)
+        check_names(config.teachers.models)
         with computing(config.train.threads):
             compared = seen.with_(features=columns_on_one_scale(seen.features, config.train.normalize))
             known = everything_kept(seen) if config.sparsifier.name == "none" else edge_trust(compared, seed)
@@ -301,7 +301,7 @@ class LearnerTraining(Training):
     def _ask_model(self, name: str) -> Iterator[Step]:
         """Train another model and add its opinion to the pool; with ``auto``, only if it is ahead of all others."""
         known = self.faculty.fitted.get(name)
-        views = known or trained_opinion(name, self.seen, self.scaling_name, self.config.train.seed)
+        views = known or trained_opinion(name, self.seen, self.scaling_name, self.jury, self.config.train.seed)
         self.faculty.store(name, views)
         joins = True
         if self.config.teachers.models == "auto":
@@ -360,6 +360,7 @@ class LearnerTraining(Training):
         return {
             "pool": self.pool,
             "rounds": self.rounds,
+            "students": self.students,
             **{name: part for name, part in in_training.items() if part is not None},
         }
 

@@ -46,7 +46,7 @@ def records_ahead(training: LearnerTraining) -> dict[str, int]:
 def student_records(training: LearnerTraining, settings: StudentSettings) -> int:
     """Return the number of records per student with these settings."""
     _, passes = batches_and_passes(settings, len(training.students.taught))
-    return -(-passes // PASSES_PER_STEP)
+    return max(1, -(-passes // PASSES_PER_STEP))
 
 
 def may_train_on_pairs(training: LearnerTraining) -> bool:

@@ -17,9 +17,10 @@ from torch import nn
 from gssc.data.scaling import mean_length
 from gssc.learner.linear import Fit
 from gssc.learner.multinomial import NARROW, naive_bayes
+from gssc.learner.ridge import ridge_map
 from gssc.learner.splits import start_at_splits
 from gssc.models.settings import GsscSettings
-from gssc.models.student import Student, StudentSettings, all_logits, as_rows
+from gssc.models.student import LinearMap, Student, StudentSettings, all_logits, as_rows
 from gssc.train.checkpoint import rng_state
 from gssc.train.optimize import descend, falling
 from gssc.train.training import Diverged
@@ -31,6 +32,14 @@ BATCH = 256, 1024  # minimum and maximum rows per step; wide rows, whose updates
 BATCHES = 64  # per pass over narrow rows, within the limits of the batch size
 UNREGULARISED = "unregularised"  # kind of student that follows its teacher as closely as it can
 LEAST_PASSES = 10  # minimum number of passes over the rows, however many steps they take
+
+
+def _naive_bayes_map(rows: Any, soft: np.ndarray) -> LinearMap | None:
+    fitted = naive_bayes(rows, soft)
+    return None if fitted is None else LinearMap(fitted.weights, np.zeros(soft.shape[1], np.float32))
+
+
+FITS = {"naive Bayes": _naive_bayes_map, "ridge": ridge_map}  # the linear models that a student may be averaged with
 
 
 class StudentTraining:
@@ -57,8 +66,8 @@ class StudentTraining:
             self.torch_state = torch.get_rng_state()
         if settings.splits:
             start_at_splits(self.model, rows[nodes], soft[nodes], settings.splits, seed)
-        if settings.naive_bayes and (fitted := naive_bayes(rows[nodes], soft[nodes])) is not None:
-            self.model.direct.copy_(torch.from_numpy(fitted.weights))
+        fitted = [FITS[name](rows[nodes], soft[nodes]) for name in settings.beside]
+        self.model.average_with([found for found in fitted if found is not None])
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
@@ -121,11 +130,11 @@ def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
     (10, 30)
     """
     batches = max(1, -(-rows // settings.batch))
-    return batches, max(LEAST_PASSES, -(-settings.steps // batches))
+    return batches, max(LEAST_PASSES, -(-settings.steps // batches)) if settings.steps else 0
 
 
 def student_variants(
-    model: GsscSettings, num_nodes: int, num_features: int, judged: bool = False, averaged: bool = False
+    model: GsscSettings, num_nodes: int, num_features: int, judged: bool = False, counts: bool = False
 ) -> dict[str, StudentSettings]:
     """Return the settings of each kind of student, from the least to the most regularised one.
 
@@ -135,11 +144,12 @@ def student_variants(
         model: settings of the run.
         num_nodes: number of rows.
         num_features: number of columns.
-        judged: whether students are judged on held-out rows; this adds a linear student, which is often best on them,
-            and for wide rows one that drops few inputs: half of a row of five words is too little.
-        averaged: whether students are averaged with naive Bayes, as those for unseen rows of counts are
-            (:func:`gssc.learner.multinomial.are_counts`). The unregularised student is left out: validation rows are
-            too easy for it, since their neighbours, whose soft labels depend on them, are in training.
+        judged: whether students are judged on held-out rows; this adds a ridge regression and for wide rows a student
+            averaged with one, and one that drops few inputs: half of a row of five words is too little.
+        counts: whether rows are counts (:func:`gssc.learner.multinomial.are_counts`) and the students are for unseen
+            rows: all of them are averaged with naive Bayes and a ridge regression. The unregularised student is left
+            out: validation rows are too easy for it, since their neighbours, whose soft labels depend on them, are in
+            training.
     """
     wide, small = num_features > NARROW, num_nodes < SMALL
     usual = 200 if small else 300 if wide else 1200
@@ -151,21 +161,22 @@ def student_variants(
     base = base if wide else replace(base, splits=0.5)
     close = replace(base, dropout=0.0, weight_decay=0.0)
     dropped = replace(base, batch_norm=False, input_dropout=0.5)
-    linear = {"linear": replace(dropped, layers=0, dropout=0.0, weight_decay=0.0, splits=0.0)} if judged else {}
-    if wide:
-        few = replace(dropped, input_dropout=0.2)
-        if not judged:
-            return {UNREGULARISED: close, "inputs dropped": dropped}
-        if averaged:
-            few, dropped = replace(few, naive_bayes=True), replace(dropped, naive_bayes=True)
-            return {"few inputs dropped": few, "inputs dropped": dropped}
-        return {UNREGULARISED: close, **linear, "few inputs dropped": few, "inputs dropped": dropped}
-    return {
-        UNREGULARISED: close,
-        **linear,
-        "plain": replace(base, batch_norm=False, dropout=0.1, weight_decay=1e-4),
-        "batch norm": replace(base, dropout=0.2, weight_decay=1e-4),
-    }
+    ridge = {"ridge": replace(base, layers=0, batch_norm=False, splits=0.0, steps=0, beside=("ridge",))}
+    if not wide:
+        return {
+            UNREGULARISED: close,
+            **(ridge if judged else {}),
+            "plain": replace(base, batch_norm=False, dropout=0.1, weight_decay=1e-4),
+            "batch norm": replace(base, dropout=0.2, weight_decay=1e-4),
+        }
+    if not judged:
+        return {UNREGULARISED: close, "inputs dropped": dropped}
+    few = replace(dropped, input_dropout=0.2)
+    if counts:
+        kinds = {"few inputs dropped": few, "inputs dropped": dropped}
+        return {name: replace(settings, beside=("naive Bayes", "ridge")) for name, settings in kinds.items()}
+    with_ridge = {"inputs dropped, with ridge": replace(dropped, beside=("ridge",)), **ridge}
+    return {UNREGULARISED: close, "few inputs dropped": few, **with_ridge}
 
 
 def labels_only_mlp(classes: int, seed: int) -> Fit:

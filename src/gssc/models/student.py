@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,19 @@ from gssc.models.base import folded
 from gssc.models.dropout import drop
 
 Layers = list[tuple[np.ndarray, np.ndarray]]  # (weight [out, in], bias) of each linear map
+
+
+class LinearMap(NamedTuple):
+    """A linear model: the logits of rows x are x @ weights + bias.
+
+    Args:
+        weights: [d, C].
+        bias: [C].
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+
 
 ROWS_AT_A_TIME = 65_536
 
@@ -32,11 +45,12 @@ class StudentSettings:
         dropout: share of hidden units dropped in training.
         lr: initial learning rate, which decays to a hundredth.
         weight_decay: L2 penalty.
-        steps: total number of gradient steps.
+        steps: total number of gradient steps; with none there is no network, only linear models.
         batch: rows per step.
         splits: share of the units of the first layer that start at splits of trees (:mod:`gssc.learner.splits`).
-        naive_bayes: whether it has a linear map beside the network, which is not trained by gradient steps: naive Bayes
-            (:mod:`gssc.learner.multinomial`). Predictions are the geometric mean of both.
+        beside: names of linear models that its network is averaged with, ``naive Bayes``
+            (:mod:`gssc.learner.multinomial`) or ``ridge`` (:mod:`gssc.learner.ridge`). They are fitted in closed form.
+            Predictions are the geometric mean of all.
     """
 
     hidden: int = 256
@@ -49,7 +63,7 @@ class StudentSettings:
     steps: int = 300
     batch: int = 1024
     splits: float = 0.0
-    naive_bayes: bool = False
+    beside: tuple[str, ...] = ()
 
 
 class Student(nn.Module):
@@ -76,8 +90,21 @@ class Student(nn.Module):
         )
         after = [width] * (settings.layers - 1) + [outputs] * (settings.layers > 0)
         self.linears = nn.ModuleList(nn.Linear(width, size) for size in after)
-        self.register_buffer("direct", torch.zeros(inputs, outputs) if settings.naive_bayes else None)
+        self.network_share: Tensor
         self.direct: Tensor
+        self.direct_bias: Tensor
+        self.register_buffer("network_share", torch.tensor(1.0))
+        self.register_buffer("direct", torch.zeros(inputs, outputs) if settings.beside else None)
+        self.register_buffer("direct_bias", torch.zeros(outputs))
+
+    def average_with(self, maps: list[LinearMap]) -> None:
+        """Make the logits of every prediction the mean of the network's, if there is one, and those of linear maps."""
+        networks = int(self.settings.steps > 0)
+        share = 1 / max(1, networks + len(maps))
+        self.network_share.fill_(share * networks)
+        if maps:
+            self.direct.copy_(share * torch.from_numpy(np.sum([one.weights for one in maps], axis=0)))
+            self.direct_bias.copy_(share * torch.from_numpy(np.sum([one.bias for one in maps], axis=0)))
 
     def forward(self, rows: Rows) -> Tensor:
         """Return the logits of feature rows, [n, C]."""
@@ -86,21 +113,26 @@ class Student(nn.Module):
         for norm, linear in zip(self.norms, self.linears, strict=True):
             active = nn.functional.leaky_relu(norm(hidden))
             hidden = linear(drop(active, self.settings.dropout, self.training))
-        if self.settings.naive_bayes and not self.training:
-            hidden = (hidden + product(rows, self.direct)) / 2
+        if self.settings.beside and not self.training:
+            hidden = self.network_share * hidden + product(rows, self.direct) + self.direct_bias
         return hidden
 
     @torch.no_grad()
     def folded_layers(self) -> Layers:
-        """Return the student as (weight [out, in], bias) pairs with batch norm and the direct map folded in."""
+        """Return the student as (weight [out, in], bias) pairs with batch norm and the linear maps folded in."""
         maps: list[tuple[Tensor, Tensor]] = [(self.first.weight.T * self.input_scale, self.first.bias)]
         maps += [(linear.weight, linear.bias) for linear in self.linears]  # type: ignore[misc]
         layers = [folded(*pair, norm) for pair, norm in zip(maps, [*self.norms, None], strict=True)]
-        return mean_with_linear(layers, self.direct.numpy().T) if self.settings.naive_bayes else layers
+        if not self.settings.beside:
+            return layers
+        weight, bias = layers[-1]
+        share = self.network_share.numpy()
+        layers[-1] = share * weight, share * bias + self.direct_bias.numpy()
+        return sum_with_linear(layers, self.direct.numpy().T)
 
 
-def mean_with_linear(layers: Layers, direct: np.ndarray) -> Layers:
-    r"""Return an MLP with leaky ReLU whose logits are the mean of another one's and of a linear map's.
+def sum_with_linear(layers: Layers, direct: np.ndarray) -> Layers:
+    r"""Return an MLP with leaky ReLU whose logits are the sum of another one's and of a linear map's.
 
     Two additional units per class in every hidden layer carry the output u of the linear map and -u. Leaky ReLU with
     slope s, written r, loses nothing of them:
@@ -119,7 +151,7 @@ def mean_with_linear(layers: Layers, direct: np.ndarray) -> Layers:
             direct = np.concatenate([np.zeros((classes, weight.shape[1]), np.float32), back], axis=1)
             weight = np.concatenate([weight, np.zeros((len(weight), 2 * classes), np.float32)], axis=1)
         if place == len(layers) - 1:
-            found.append(((weight + direct) / 2, bias / 2))
+            found.append((weight + direct, bias))
         else:
             carried = np.zeros(2 * classes, np.float32)
             found.append((np.concatenate([weight, direct, -direct]), np.concatenate([bias, carried])))
