@@ -178,6 +178,11 @@ def on_device(rows: Tensor, device: torch.device) -> Tensor:
     return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
 
 
+def stored_values(rows: Any) -> int:
+    """Return the number of values that dense or CSR rows hold, which is what most products with them cost."""
+    return int(rows.nnz if sp.issparse(rows) else rows.shape[0] * rows.shape[1])
+
+
 def columns_on_one_scale(features: Any, normalize: str = "auto") -> Any:
     """Return features with columns on one scale, so that none dominates; unchanged if ``normalize`` scales no columns.
 

@@ -360,7 +360,6 @@ class LearnerTraining(Training):
         return {
             "pool": self.pool,
             "rounds": self.rounds,
-            "students": self.students,
             **{name: part for name, part in in_training.items() if part is not None},
         }
 

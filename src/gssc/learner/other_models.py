@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from gssc.errors import GsscError
+from gssc.features import stored_values
 from gssc.graph import Graph
 from gssc.learner.faculty import Faculty
 from gssc.learner.jury import Jury
@@ -16,16 +17,17 @@ from gssc.learner.pool import Pool, Views
 from gssc.models.registry import model_entry
 from gssc.models.settings import GsscSettings
 
-MOST_EDGES = 50_000  # times fits: with more, no other model is tried by default, since it would take longest of all
+MOST_EDGES = 50_000  # times fits, above which no other model is tried by default
+MOST_NUMBERS = 2_000_000  # the same for the values of the rows
 
 
 def models_to_ask(wanted: str, faculty: Faculty) -> list[str]:
-    """Return the names of the models to train: those in the settings or, with ``auto``, one that the graph suits.
+    """Return the names of the models to train: those in the settings or, with ``auto``, the one that the graph suits.
 
-    Where averages over edges make the best linear teacher, that is a GCN if opinions are cross-validated; with enough
-    validation labels, training on pairs adds as much. Elsewhere it is GraphSAGE, which can learn from neighbours of
-    other classes in ways that no linear teacher can. There is none on large graphs, or if labels are weighted, since
-    models that are trained in epochs do not use label weights.
+    If opinions are cross-validated, that is a GCN where averages over edges make the best linear teacher; with enough
+    validation labels, training on pairs adds as much. Elsewhere and with validation labels it is GraphSAGE, which can
+    learn from neighbours of other classes in ways that no linear teacher can. There is none if it would take longer
+    than all other teachers, or if labels have weights, which models trained in epochs do not use.
 
     Args:
         wanted: names separated by commas, ``auto`` or ``none``.
@@ -33,12 +35,12 @@ def models_to_ask(wanted: str, faculty: Faculty) -> list[str]:
     """
     if wanted != "auto":
         return names_of(wanted)
-    jury, edges = faculty.jury, faculty.graph.num_edges
-    if not 0 < edges * len(jury.views) <= MOST_EDGES or jury.weighs or not faculty.pool.opinions:
+    jury, graph, fits = faculty.jury, faculty.graph, len(faculty.jury.views)
+    is_small = 0 < graph.num_edges * fits <= MOST_EDGES and stored_values(graph.features) * fits <= MOST_NUMBERS
+    if not is_small or jury.weighs or not faculty.pool.opinions:
         return []
-    if not faculty.neighbours_are_alike():
-        return ["sage"]
-    return ["gcn"] if jury.cross_validates else []
+    suited = "gcn" if faculty.neighbours_are_alike() else "sage"
+    return [suited] if jury.cross_validates == (suited == "gcn") else []
 
 
 def check_names(wanted: str) -> None:

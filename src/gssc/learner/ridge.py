@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from gssc.calibration import best_temperature
 from gssc.extras import require
+from gssc.features import stored_values
 from gssc.models.student import LinearMap
 
 PENALTIES = (0.01, 0.1, 1.0)  # for rows whose mean squared length is one
@@ -36,8 +37,7 @@ def ridge_map(rows: Any, soft: np.ndarray, seed: int = 0) -> LinearMap | None:
         soft: soft labels s, [n, C].
         seed: seed of the choice of rows.
     """
-    values = rows.nnz if sp.issparse(rows) else rows.size
-    if len(soft) < 3 or values * soft.shape[1] > MOST_NUMBERS:
+    if len(soft) < 3 or stored_values(rows) * soft.shape[1] > MOST_NUMBERS:
         return None
     length = mean_squared_length(rows) ** 0.5
     if not 0 < length < np.inf:

@@ -32,9 +32,8 @@ class TeachersSettings:
             classes that they confuse. ``auto``: if it raises the likelihood of labels that it was not fitted to;
             ``never``: validation labels are used for selection only.
         models: other models to use as teachers, separated by commas, such as ``gcn,sgformer`` (see gssc bench --list);
-            ``auto`` tries ``sage`` on graphs of at most 50,000 edges if averages over edges are not the best linear
-            teacher and, with fewer than 50 validation labels, one of ``sage`` and ``gcn`` on graphs of at most 8,333
-            edges, since it is then trained once per fold; ``none`` adds no model.
+            on small graphs ``auto`` tries ``sage`` if averages over edges are not the best linear teacher and, with
+            fewer than 50 validation labels, ``gcn`` if they are; ``none`` adds no model.
         best: with 200 labels or more to judge by, the students learn the mean of twice as many predictions, chosen one
             after the other, some of them several times; with fewer labels, a weighted mean of all predictions.
         rounds: maximum number of rounds in which students learn and then join the teachers.

@@ -23,7 +23,7 @@ from gssc.models.student import all_logits
 VISITS_PER_EDGE = 8  # limit on rows in all batches of a student, per edge; about the cost of 200 epochs of a GCN
 VISITS = 4_000_000  # limit on rows in all batches of a student on small graphs; takes less than a minute
 SCALE_COLUMNS = "standard", "asinh"  # scalings after which counts are no counts
-HELD_OUT = 0.25, 2000  # share and maximum number of rows held out to rank students by fidelity if labels are few
+HELD_OUT = 0.1, 2000  # share and maximum number of rows held out to rank students by fidelity if labels are few
 
 Merit = tuple[float, float]  # ranking key: two figures, greater is better
 
@@ -44,7 +44,6 @@ class Students:
         taught: all other rows.
         counts: whether rows are counts, also after scaling.
         settings: settings of each kind of student.
-        closest: divergence from the teacher on every held-out row, by the student with the highest fidelity so far.
     """
 
     def __init__(self, graph: Graph, jury: Jury, model: GsscSettings, seed: int, unseen: bool, normalize: str):
@@ -55,7 +54,6 @@ class Students:
             model, graph.num_nodes, graph.num_features, judged=len(self.held_out) > 0, counts=self.counts and unseen
         )
         self.taught = np.setdiff1d(np.arange(graph.num_nodes), self.held_out)
-        self.closest: np.ndarray | None = None
 
     def _held_out(self, unseen: bool) -> np.ndarray:
         if not self.jury.cross_validates:
@@ -90,8 +88,7 @@ class Students:
         The figures are score and loss on validation labels or, if these are few, fidelity and the kind's number.
         Fidelity is the negative cross entropy with the teacher's soft labels on the rows held out from the student, at
         the student's best temperature: being too sure does not make a student worse. On wide unseen rows students
-        within a standard error of the difference count as equal, and the later kind, which is more regularised, is
-        better.
+        within a standard error count as equal, and the later kind, which is more regularised, is better.
 
         Args:
             kind: kind of student.
@@ -105,20 +102,9 @@ class Students:
         logs, soft = np.log(opinion[nodes] + TINY), teacher[nodes]
         logs = log_softmax(logs / best_temperature(logs, soft)[0], axis=1)
         divergence = (soft * (np.log(soft + TINY) - logs)).sum(axis=1)  # the part of the cross entropy that can be zero
-        error = 0.0
-        if self.closest is not None and self.unseen and self.graph.num_features > NARROW:
-            error = float((divergence - self.closest).std() / np.sqrt(len(nodes)))
-        if self.closest is None or divergence.mean() < self.closest.mean():
-            self.closest = divergence
+        wide = self.graph.num_features > NARROW
+        error = float(divergence.std() / np.sqrt(len(nodes))) if self.unseen and wide else 0.0
         return (float((soft * logs).sum(axis=1).mean()), list(self.settings).index(kind)), error
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what is needed to rank the next student after a resumption."""
-        return {} if self.closest is None else {"closest": torch.from_numpy(self.closest)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a state of :meth:`state_dict`."""
-        self.closest = state["closest"].numpy() if "closest" in state else None
 
 
 def opinion_of(student: StudentTraining) -> np.ndarray:
