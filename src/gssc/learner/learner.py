@@ -296,7 +296,9 @@ class LearnerTraining(Training):
         fitted = [naive_bayes(self._rows(), soft, len(teacher)) for soft in teacher]
         views = tuple(model.held_out for model in fitted if model is not None)
         if len(views) == len(fitted):
-            self._add_opinion(f"naive Bayes {self.rounds.number + 1}", views, self.pool.best(PARTNERS))
+            # With few labels, products with the teachers that it learned from would take most of the weight.
+            partners = [] if by_view else self.pool.best(PARTNERS)
+            self._add_opinion(f"naive Bayes {self.rounds.number + 1}", views, partners)
 
     def _ask_model(self, name: str) -> Iterator[Step]:
         """Train another model and add its opinion to the pool; with ``auto``, only if it is ahead of all others."""
