@@ -18,12 +18,13 @@ from gssc.models.student import LinearMap
 
 PENALTIES = (0.01, 0.1, 1.0)  # for rows whose mean squared length is one
 MOST_ROWS = 1000  # that choose penalty and temperature
+SHORTEST = 1e-30  # length of rows whose weights still are single-precision numbers
 TINY = 1e-9
 MOST_NUMBERS = 1 << 28  # values of the rows x classes; with more it takes several seconds and is left out
 
 
 def ridge_map(rows: Any, soft: np.ndarray, seed: int = 0) -> LinearMap | None:
-    r"""Fit a ridge regression to soft labels; None if all rows are the same, or if it would take long.
+    r"""Fit a ridge regression to soft labels; None if all rows are nearly the same, or if it would take long.
 
     .. math:: \min_W \sum_i \|s_i - \bar s - W^\top (x_i - \bar x)\|^2 + \lambda \|W\|^2
 
@@ -40,7 +41,7 @@ def ridge_map(rows: Any, soft: np.ndarray, seed: int = 0) -> LinearMap | None:
     if len(soft) < 3 or stored_values(rows) * soft.shape[1] > MOST_NUMBERS:
         return None
     length = mean_squared_length(rows) ** 0.5
-    if not 0 < length < np.inf:
+    if not SHORTEST < length < np.inf:
         return None
     rows = rows * np.float32(1 / length)
     some = np.sort(np.random.default_rng([seed, 13]).permutation(len(soft))[:MOST_ROWS])
