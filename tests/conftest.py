@@ -52,7 +52,7 @@ def short_students() -> Iterator[None]:
     original = StudentTraining.__init__
 
     def short(self: Any, rows: Any, soft: Any, nodes: Any, settings: Any, *rest: Any) -> None:
-        original(self, rows, soft, nodes, replace(settings, steps=30), *rest)
+        original(self, rows, soft, nodes, replace(settings, steps=min(settings.steps, 30)), *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StudentTraining, "__init__", short)

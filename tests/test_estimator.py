@@ -39,7 +39,7 @@ def short_students():
     original = StudentTraining.__init__
 
     def short(self, rows, teacher, nodes, settings, *rest):
-        original(self, rows, teacher, nodes, replace(settings, steps=60), *rest)
+        original(self, rows, teacher, nodes, replace(settings, steps=min(settings.steps, 60)), *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StudentTraining, "__init__", short)

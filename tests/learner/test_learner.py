@@ -16,6 +16,7 @@ from gssc.data.noise import add_noise
 from gssc.data.scaling import mean_length
 from gssc.errors import GsscError
 from gssc.graph import Graph
+from gssc.learner import other_models
 from gssc.learner.faculty import Faculty, offered_scalings
 from gssc.learner.jury import Jury, known_labels
 from gssc.learner.learner import LearnerTraining
@@ -376,6 +377,52 @@ def test_graphsage_is_a_teacher_by_default_where_neighbours_have_other_classes()
 def test_graphsage_is_not_trained_where_averages_over_edges_are_best() -> None:
     training = trained(load_dataset("csbm", nodes=300, seed=0, homophily=0.9, signal=0.5), quick())
     assert not any(name.startswith("sage") for name in training.faculty.pool.opinions)  # type: ignore[attr-defined]
+
+
+def without_validation_labels() -> Graph:
+    """Return a graph without validation labels on which averages over edges make the best linear teacher."""
+    graph = load_dataset("csbm", nodes=200, seed=1, homophily=0.8, signal=0.3)
+    return graph.with_(val=np.empty(0, dtype=np.int64))
+
+
+def test_without_validation_labels_a_gcn_is_a_teacher_where_averages_over_edges_are_best() -> None:
+    training = LearnerTraining(without_validation_labels(), quick())
+    records = list(training.epochs())
+    assert any(name.startswith("gcn on rows and edges") for name in training.pool.scores)
+    assert [record.phase for record in records].count("gcn") == len(training.jury.views)  # one record per fit
+
+
+def test_a_run_stopped_between_the_fits_of_a_gcn_resumes_to_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = without_validation_labels()
+    whole, first, second = (LearnerTraining(graph, quick()) for _ in range(3))
+    fits = [record.phase for record in whole.epochs()].index("gcn") + 3
+    for _ in zip(range(fits), first.epochs(), strict=False):
+        pass
+    state, fitted = first.state_dict(), []
+    train = other_models.trained_view
+    monkeypatch.setattr("gssc.learner.learner.trained_view", lambda *arguments: fitted.append(1) or train(*arguments))
+    second.load_state_dict(state)
+    for _ in second.epochs():
+        pass
+    assert same(weights_of(second), weights_of(whole))
+    assert len(fitted) == len(whole.jury.views) - 3
+
+
+def test_no_other_model_is_trained_by_default_where_it_would_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_models, "MOST_NUMBERS", 100)
+    training = LearnerTraining(without_validation_labels(), quick())
+    assert "gcn" not in {record.phase for record in training.epochs()}
+
+
+def test_checkpoints_with_settings_of_another_version_are_refused_at_once() -> None:
+    graph = load_dataset("csbm", nodes=200, seed=0)
+    training = LearnerTraining(graph, quick())
+    for _ in training.epochs():
+        pass
+    state = training.state_dict()
+    state["best"]["weights"]["settings"]["naive_bayes"] = False
+    with pytest.raises(TypeError, match="naive_bayes"):
+        LearnerTraining(graph, quick()).load_state_dict(state)
 
 
 def test_graphsage_that_is_not_clearly_ahead_stays_out() -> None:

@@ -17,6 +17,7 @@ from gssc.learner.student import StudentTraining, student_variants
 from gssc.models.settings import GsscSettings
 from gssc.models.student import LinearMap, Student, StudentSettings, all_logits, sum_with_linear
 
+LINEAR = "network_share", "linear_weight", "linear_bias"  # what a student without linear models does not have
 COUNTS = sp.csr_matrix(np.array([[2, 0, 1], [0, 1, 0], [1, 1, 0], [0, 0, 3]], dtype=np.float32))
 SOFT = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.0, 1.0]])
 
@@ -107,7 +108,7 @@ def test_the_deployed_layers_are_the_mean_of_network_and_linear_maps(layers: int
     rows = torch.randn(9, 7)
     student.train()(rows)  # moves the statistics of batch norm
     plain = Student(7, 3, StudentSettings(**{**vars(settings), "beside": ()}), input_scale=2.0)
-    plain.load_state_dict({name: value for name, value in student.state_dict().items() if name != "direct"})
+    plain.load_state_dict({name: value for name, value in student.state_dict().items() if name not in LINEAR})
     linear = sum(rows @ torch.from_numpy(one.weights) + torch.from_numpy(one.bias) for one in maps)
     expected = (plain.eval()(rows) + linear) / (1 + beside)
     torch.testing.assert_close(student.eval()(rows), expected)
@@ -144,7 +145,7 @@ def test_training_leaves_the_linear_map_as_naive_bayes_fitted_it() -> None:
     list(training.run())
     fitted = naive_bayes(graph.features[nodes], soft[nodes])
     assert fitted is not None
-    np.testing.assert_array_equal(2 * training.model.direct.numpy(), fitted.weights)
+    np.testing.assert_array_equal(2 * training.model.linear_weight.numpy(), fitted.weights)
     unseen = all_logits(training.model, graph.features[200:]).argmax(axis=1)
     assert (unseen == graph.labels[200:]).mean() > 0.7
 

@@ -48,7 +48,7 @@ def test_rows_that_students_were_trained_on_do_not_rank_them() -> None:
 
 def test_on_wide_unseen_rows_the_more_regularised_of_equal_students_is_kept() -> None:
     students = students_without_validation_labels(features=200)
-    assert list(students.settings) == ["unregularised", "few inputs dropped", "inputs dropped, with ridge", "ridge"]
+    assert list(students.settings) == ["unregularised", "few inputs dropped", "inputs dropped and ridge", "ridge"]
     classes = students.graph.num_classes
     teacher = np.full((60, classes), 1 / classes)
     opinion = np.tile(np.eye(classes)[0] * 0.5 + 0.5 / classes, (60, 1))

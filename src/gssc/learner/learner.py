@@ -22,7 +22,7 @@ from gssc.learner.best import BestStudent
 from gssc.learner.faculty import Faculty
 from gssc.learner.jury import ENOUGH, TINY, Jury, balanced_weights, with_weighty_labels
 from gssc.learner.multinomial import naive_bayes
-from gssc.learner.other_models import check_names, is_ahead, models_to_ask, trained_opinion
+from gssc.learner.other_models import check_names, joins_teachers, models_to_ask, opinion_name, trained_view
 from gssc.learner.pool import Pool, Views
 from gssc.learner.rounds import PARTNERS, Rounds
 from gssc.learner.settings import Config
@@ -234,7 +234,7 @@ class LearnerTraining(Training):
 
     def _passes(self, student: StudentTraining, phase: str) -> Generator[Step, None, Step]:
         """Train a student; yield a record every few passes and return the last one."""
-        loss = 0.0
+        loss = None  # a student without a network has no passes
         for loss in student.run():
             if student.done % PASSES_PER_STEP == 0 and not student.has_ended:
                 yield self._student_step(student, phase, loss)
@@ -301,15 +301,21 @@ class LearnerTraining(Training):
             self._add_opinion(f"naive Bayes {self.rounds.number + 1}", views, partners)
 
     def _ask_model(self, name: str) -> Iterator[Step]:
-        """Train another model and add its opinion to the pool; with ``auto``, only if it is ahead of all others."""
-        known = self.faculty.fitted.get(name)
-        views = known or trained_opinion(name, self.seen, self.scaling_name, self.jury, self.config.train.seed)
-        self.faculty.store(name, views)
+        """Train another model in every view and add its opinion to the pool; with ``auto``, only if it is good."""
+        views = self.faculty.fitted.get(name, ())
+        for number, train in enumerate(self.jury.views):
+            if number == len(views):
+                selects = not self.jury.cross_validates
+                seed = self.config.train.seed
+                views += (trained_view(name, self.seen, train, self.scaling_name, selects, seed),)
+                self.faculty.store(name, views)
+            if number < len(self.jury.views) - 1:
+                yield self._step(name)
         joins = True
         if self.config.teachers.models == "auto":
-            joins, self.choices["models"] = is_ahead(name, views, self.pool)
+            joins, self.choices["models"] = joins_teachers(name, views, self.pool)
         if joins:
-            self._add_opinion(name, views, self.pool.best(PARTNERS))
+            self._add_opinion(opinion_name(name), views, self.pool.best(PARTNERS))
         yield self._step(name)
 
     # Rows -------------------------------------------------------------------------------------------------------
@@ -333,9 +339,9 @@ class LearnerTraining(Training):
         view = self.pool.opinions[best[0]][-1] if best else np.ones(shape, dtype=np.float32)
         return Step(phase, self._of_all_nodes(torch.from_numpy(np.log(view + TINY))), self._trusted())
 
-    def _student_step(self, student: StudentTraining, phase: str, loss: float) -> Step:
+    def _student_step(self, student: StudentTraining, phase: str, loss: float | None) -> Step:
         logits = torch.from_numpy(self._logits(student.model))
-        return Step(phase, logits, self._trusted(), {"classification_loss": loss})
+        return Step(phase, logits, self._trusted(), {} if loss is None else {"classification_loss": loss})
 
     def _of_all_nodes(self, scores: Tensor) -> Tensor:
         """Return scores of all nodes from those of the seen nodes, with zeros for the others."""
@@ -371,6 +377,8 @@ class LearnerTraining(Training):
             self.restore_counters(state["counters"], "epoch", "seconds")
             self.faculty.load_state_dict(state["faculty"])
             return
+        if state["best"].get("weights"):
+            self._student_of(state["best"]["weights"])  # refuses settings of another version
         self.restore_counters(state["counters"], *self.counters)
         self.pairs = self._make_pairs() if "pairs" in state else None
         if "student" in state:

@@ -6,13 +6,13 @@ faculty fits the teachers that need no epochs.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from gssc.errors import GsscError
 from gssc.features import stored_values
 from gssc.graph import Graph
 from gssc.learner.faculty import Faculty
-from gssc.learner.jury import Jury
 from gssc.learner.pool import Pool, Views
 from gssc.models.registry import model_entry
 from gssc.models.settings import GsscSettings
@@ -24,10 +24,10 @@ MOST_NUMBERS = 2_000_000  # the same for the values of the rows
 def models_to_ask(wanted: str, faculty: Faculty) -> list[str]:
     """Return the names of the models to train: those in the settings or, with ``auto``, the one that the graph suits.
 
-    If opinions are cross-validated, that is a GCN where averages over edges make the best linear teacher; with enough
-    validation labels, training on pairs adds as much. Elsewhere and with validation labels it is GraphSAGE, which can
-    learn from neighbours of other classes in ways that no linear teacher can. There is none if it would take longer
-    than all other teachers, or if labels have weights, which models trained in epochs do not use.
+    With enough validation labels that is GraphSAGE, unless averages over edges make the best linear teacher: it can
+    learn from neighbours of other classes in ways that no linear teacher can. With fewer it is a GCN, if they do; with
+    validation labels training on pairs adds as much. There is none on large graphs, without labels to judge by, or if
+    labels have weights, which models trained in epochs do not use.
 
     Args:
         wanted: names separated by commas, ``auto`` or ``none``.
@@ -37,10 +37,11 @@ def models_to_ask(wanted: str, faculty: Faculty) -> list[str]:
         return names_of(wanted)
     jury, graph, fits = faculty.jury, faculty.graph, len(faculty.jury.views)
     is_small = 0 < graph.num_edges * fits <= MOST_EDGES and stored_values(graph.features) * fits <= MOST_NUMBERS
-    if not is_small or jury.weighs or not faculty.pool.opinions:
+    if not is_small or jury.weighs or not len(jury.truth) or not faculty.pool.opinions:
         return []
-    suited = "gcn" if faculty.neighbours_are_alike() else "sage"
-    return [suited] if jury.cross_validates == (suited == "gcn") else []
+    if jury.cross_validates:
+        return ["gcn"] if faculty.neighbours_are_alike() else []
+    return [] if faculty.neighbours_are_alike() else ["sage"]
 
 
 def check_names(wanted: str) -> None:
@@ -56,33 +57,34 @@ def names_of(wanted: str) -> list[str]:
     return [] if wanted in ("auto", "none") else [name.strip() for name in wanted.split(",") if name.strip()]
 
 
-def trained_opinion(name: str, seen: Graph, scaling: str, jury: Jury, seed: int) -> Views:
-    """Train a model in every view with its general settings, not those for a dataset of this name.
+def opinion_name(model: str) -> str:
+    """Return the name of a model's opinion, which says whether it uses edges (:func:`gssc.learner.pool.uses_edges`)."""
+    return f"{model} on rows and edges" if model_entry(model).load().passes_messages else f"{model} on rows"
 
-    Validation labels select its epoch if there are enough of them; with fewer, the last one is kept.
+
+def trained_view(name: str, seen: Graph, train: np.ndarray, scaling: str, selects: bool, seed: int) -> np.ndarray:
+    """Train a model with its general settings, not those for a dataset of this name; return its probabilities, [N, C].
 
     Args:
         name: name of the model.
         seen: the part of the graph that training may use.
+        train: nodes whose labels it is fitted to.
         scaling: scaling of rows.
-        jury: has the views of the training labels.
+        selects: whether validation labels select its epoch; otherwise the last one is kept.
         seed: seed of the training.
     """
     from gssc.recipes import config_for
     from gssc.train.registry import training_class
 
     config = config_for(name, None, None, {"train": {"seed": seed, "normalize": scaling}})
-    seen = seen.with_(val=None if jury.cross_validates else seen.val, test=None)
-    views: Views = ()
-    for train in jury.views:
-        model = training_class(name)(seen.with_(train=train), config)
-        for _ in model.epochs():
-            pass
-        views += (seen.task.probabilities(torch.from_numpy(model.outcome().scores)).numpy(),)
-    return views
+    problem = seen.with_(train=train, val=seen.val if selects else None, test=None)
+    model = training_class(name)(problem, config)
+    for _ in model.epochs():
+        pass
+    return np.asarray(seen.task.probabilities(torch.from_numpy(model.outcome().scores)).numpy())
 
 
-def is_ahead(name: str, views: Views, pool: Pool) -> tuple[bool, str]:
+def joins_teachers(name: str, views: Views, pool: Pool) -> tuple[bool, str]:
     """Return whether an opinion joins the teachers, and a sentence on it.
 
     With cross-validation it always does. Otherwise its epoch was selected on the labels that rank it, which biases its

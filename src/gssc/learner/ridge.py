@@ -1,4 +1,4 @@
-"""Ridge regression of soft labels, in closed form: a linear model of wide rows that a student is averaged with.
+"""Ridge regression of soft labels, in closed form: a linear model of rows that a student is averaged with.
 
 On wide unseen rows it is about as accurate as a network that learns the same soft labels, and it errs on other rows.
 """
@@ -18,13 +18,17 @@ from gssc.models.student import LinearMap
 
 PENALTIES = (0.01, 0.1, 1.0)  # for rows whose mean squared length is one
 MOST_ROWS = 1000  # that choose penalty and temperature
-SHORTEST = 1e-30  # length of rows whose weights still are single-precision numbers
+MOST_NUMBERS = (
+    1 << 26
+)  # values of the rows x classes that a regression is fitted to; a sample of rows if there are more
+ITERATIONS = 50  # maximum of the solver; 5 to 20 are usual
+LEAST_SPREAD = 1e-10  # of rows, relative to their mean squared length: less is rounding
+SHORTEST = 1e-30  # spread of rows whose weights still are single-precision numbers
 TINY = 1e-9
-MOST_NUMBERS = 1 << 28  # values of the rows x classes; with more it takes several seconds and is left out
 
 
-def ridge_map(rows: Any, soft: np.ndarray, seed: int = 0) -> LinearMap | None:
-    r"""Fit a ridge regression to soft labels; None if all rows are nearly the same, or if it would take long.
+def soft_ridge(rows: Any, soft: np.ndarray) -> LinearMap | None:
+    r"""Fit a ridge regression to soft labels; None if all rows are nearly the same.
 
     .. math:: \min_W \sum_i \|s_i - \bar s - W^\top (x_i - \bar x)\|^2 + \lambda \|W\|^2
 
@@ -36,35 +40,41 @@ def ridge_map(rows: Any, soft: np.ndarray, seed: int = 0) -> LinearMap | None:
     Args:
         rows: scaled rows, dense or CSR, [n, d].
         soft: soft labels s, [n, C].
-        seed: seed of the choice of rows.
     """
-    if len(soft) < 3 or stored_values(rows) * soft.shape[1] > MOST_NUMBERS:
+    spread = spread_of(rows)
+    if len(soft) < 3 or not SHORTEST < spread < np.inf:
         return None
-    length = mean_squared_length(rows) ** 0.5
-    if not SHORTEST < length < np.inf:
-        return None
-    rows = rows * np.float32(1 / length)
-    some = np.sort(np.random.default_rng([seed, 13]).permutation(len(soft))[:MOST_ROWS])
+    order = np.random.default_rng(0).permutation(len(soft))
+    fitted = order[: max(3, MOST_NUMBERS * len(soft) // max(1, stored_values(rows) * soft.shape[1]))]
+    if len(fitted) < len(soft):
+        rows, soft, order = rows[fitted], soft[fitted], np.arange(len(fitted))
+    rows, some = rows * np.float32(1 / spread), np.sort(order[:MOST_ROWS])
     found = left_out_predictions(rows[some], soft[some], PENALTIES)
     errors = {penalty: float(((left_out - soft[some]) ** 2).sum()) for penalty, left_out in found.items()}
     penalty = min(errors, key=lambda penalty: errors[penalty])
     temperature = best_temperature(found[penalty], soft[some])[0]
-    model = require("sklearn.linear_model", extra="data").Ridge(alpha=penalty, solver="sparse_cg", tol=1e-3)
-    model.fit(rows, soft)
-    weights = np.atleast_2d(model.coef_).T / (temperature * length)  # one class has its coefficients as a vector
+    ridge = require("sklearn.linear_model", extra="data").Ridge
+    model = ridge(alpha=penalty, solver="sparse_cg", tol=1e-3, max_iter=ITERATIONS).fit(rows, soft)
+    weights = np.atleast_2d(model.coef_).T / (temperature * spread)  # one class has its coefficients as a vector
     bias = np.atleast_1d(model.intercept_) / temperature
     return LinearMap(np.ascontiguousarray(weights, dtype=np.float32), bias.astype(np.float32))
 
 
-def mean_squared_length(rows: Any) -> float:
-    """Return the mean squared length of dense or CSR rows after subtracting their mean.
+def spread_of(rows: Any) -> float:
+    """Return the root of the mean squared distance of dense or CSR rows from their mean; 0 if it is only rounding.
 
-    >>> mean_squared_length(np.array([[1.0, 0.0], [3.0, 0.0]]))
+    >>> spread_of(np.array([[1.0, 0.0], [3.0, 0.0]]))
     1.0
     """
-    squares = float(rows.multiply(rows).sum()) if sp.issparse(rows) else float(np.square(rows, dtype=np.float64).sum())
-    mean = np.asarray(rows.mean(axis=0), dtype=np.float64).ravel()
-    return max(0.0, squares / rows.shape[0] - float(mean @ mean))
+    count = rows.shape[0]
+    if sp.issparse(rows):
+        squares = float(np.square(rows.data, dtype=np.float64).sum())
+        mean = np.bincount(rows.indices, rows.data, rows.shape[1]) / count
+    else:
+        squares = float(np.einsum("nd,nd->", rows, rows, dtype=np.float64))
+        mean = rows.mean(axis=0, dtype=np.float64)
+    found = squares / count - float(mean @ mean)
+    return float(np.sqrt(found)) if found > LEAST_SPREAD * squares / count else 0.0
 
 
 def left_out_predictions(rows: Any, soft: np.ndarray, penalties: Sequence[float]) -> dict[float, np.ndarray]:

@@ -17,7 +17,7 @@ from torch import nn
 from gssc.data.scaling import mean_length
 from gssc.learner.linear import Fit
 from gssc.learner.multinomial import NARROW, naive_bayes
-from gssc.learner.ridge import ridge_map
+from gssc.learner.ridge import soft_ridge
 from gssc.learner.splits import start_at_splits
 from gssc.models.settings import GsscSettings
 from gssc.models.student import LinearMap, Student, StudentSettings, all_logits, as_rows
@@ -39,7 +39,13 @@ def _naive_bayes_map(rows: Any, soft: np.ndarray) -> LinearMap | None:
     return None if fitted is None else LinearMap(fitted.weights, np.zeros(soft.shape[1], np.float32))
 
 
-FITS = {"naive Bayes": _naive_bayes_map, "ridge": ridge_map}  # the linear models that a student may be averaged with
+def constant_map(soft: np.ndarray, width: int) -> LinearMap:
+    """Return the linear map that predicts the mean soft label for every row of this width."""
+    bias = np.log(np.maximum(soft.mean(axis=0), np.finfo(np.float32).tiny))
+    return LinearMap(np.zeros((width, soft.shape[1]), np.float32), bias.astype(np.float32))
+
+
+FITS = {"naive Bayes": _naive_bayes_map, "ridge": soft_ridge}  # the linear models that a student may be averaged with
 
 
 class StudentTraining:
@@ -62,12 +68,16 @@ class StudentTraining:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.model = Student(rows.shape[1], soft.shape[1], settings, 1 / mean_length(rows))
-            self.model.first.weight.data[torch.from_numpy(unused_columns(rows[nodes]))] = 0
             self.torch_state = torch.get_rng_state()
+        own, own_soft = rows[nodes], soft[nodes]
+        self.model.first.weight.data[torch.from_numpy(unused_columns(own))] = 0
         if settings.splits:
-            start_at_splits(self.model, rows[nodes], soft[nodes], settings.splits, seed)
-        fitted = [FITS[name](rows[nodes], soft[nodes]) for name in settings.beside]
-        self.model.average_with([found for found in fitted if found is not None])
+            start_at_splits(self.model, own, own_soft, settings.splits, seed)
+        fitted = [FITS[name](own, own_soft) for name in settings.beside]
+        maps = [found for found in fitted if found is not None]
+        if not settings.steps and not maps:
+            maps = [constant_map(own_soft, rows.shape[1])]
+        self.model.average_with(maps)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
@@ -136,7 +146,7 @@ def batches_and_passes(settings: StudentSettings, rows: int) -> tuple[int, int]:
 def student_variants(
     model: GsscSettings, num_nodes: int, num_features: int, judged: bool = False, counts: bool = False
 ) -> dict[str, StudentSettings]:
-    """Return the settings of each kind of student, from the least to the most regularised one.
+    """Return the settings of each kind of student; of wide rows, from the least to the most regularised one.
 
     Defaults depend on the size of the data.
 
@@ -144,12 +154,13 @@ def student_variants(
         model: settings of the run.
         num_nodes: number of rows.
         num_features: number of columns.
-        judged: whether students are judged on held-out rows; this adds a ridge regression and for wide rows a student
-            averaged with one, and one that drops few inputs: half of a row of five words is too little.
+        judged: whether students are judged on held-out rows. Then there is a ridge regression and, for wide rows, one
+            student drops few inputs (half of a row of five words is too little) and one that drops half of them is
+            averaged with a ridge regression.
         counts: whether rows are counts (:func:`gssc.learner.multinomial.are_counts`) and the students are for unseen
-            rows: all of them are averaged with naive Bayes and a ridge regression. The unregularised student is left
-            out: validation rows are too easy for it, since their neighbours, whose soft labels depend on them, are in
-            training.
+            rows: there are two students, both averaged with naive Bayes and a ridge regression. The unregularised one
+            is left out: validation rows are too easy for it, since their neighbours, whose soft labels depend on them,
+            are in training.
     """
     wide, small = num_features > NARROW, num_nodes < SMALL
     usual = 200 if small else 300 if wide else 1200
@@ -175,8 +186,8 @@ def student_variants(
     if counts:
         kinds = {"few inputs dropped": few, "inputs dropped": dropped}
         return {name: replace(settings, beside=("naive Bayes", "ridge")) for name, settings in kinds.items()}
-    with_ridge = {"inputs dropped, with ridge": replace(dropped, beside=("ridge",)), **ridge}
-    return {UNREGULARISED: close, "few inputs dropped": few, **with_ridge}
+    averaged = {"inputs dropped and ridge": replace(dropped, beside=("ridge",))}
+    return {UNREGULARISED: close, "few inputs dropped": few, **averaged, **ridge}
 
 
 def labels_only_mlp(classes: int, seed: int) -> Fit:

@@ -69,6 +69,9 @@ class StudentSettings:
 class Student(nn.Module):
     """MLP: linear, (batch norm,) leaky ReLU and dropout per hidden layer, then a linear map to the classes.
 
+    Its predictions may be averaged with those of linear models of the same rows (``settings.beside``). Without steps of
+    training there is no network, and these are all there is.
+
     Args:
         inputs: number of features.
         outputs: number of classes.
@@ -91,20 +94,21 @@ class Student(nn.Module):
         after = [width] * (settings.layers - 1) + [outputs] * (settings.layers > 0)
         self.linears = nn.ModuleList(nn.Linear(width, size) for size in after)
         self.network_share: Tensor
-        self.direct: Tensor
-        self.direct_bias: Tensor
-        self.register_buffer("network_share", torch.tensor(1.0))
-        self.register_buffer("direct", torch.zeros(inputs, outputs) if settings.beside else None)
-        self.register_buffer("direct_bias", torch.zeros(outputs))
+        self.linear_weight: Tensor
+        self.linear_bias: Tensor
+        averaged = bool(settings.beside)
+        self.register_buffer("network_share", torch.tensor(1.0) if averaged else None)
+        self.register_buffer("linear_weight", torch.zeros(inputs, outputs) if averaged else None)
+        self.register_buffer("linear_bias", torch.zeros(outputs) if averaged else None)
 
     def average_with(self, maps: list[LinearMap]) -> None:
         """Make the logits of every prediction the mean of the network's, if there is one, and those of linear maps."""
-        networks = int(self.settings.steps > 0)
-        share = 1 / max(1, networks + len(maps))
-        self.network_share.fill_(share * networks)
         if maps:
-            self.direct.copy_(share * torch.from_numpy(np.sum([one.weights for one in maps], axis=0)))
-            self.direct_bias.copy_(share * torch.from_numpy(np.sum([one.bias for one in maps], axis=0)))
+            networks = int(self.settings.steps > 0)
+            share = 1 / (networks + len(maps))
+            self.network_share.fill_(share * networks)
+            self.linear_weight.copy_(share * torch.from_numpy(np.sum([one.weights for one in maps], axis=0)))
+            self.linear_bias.copy_(share * torch.from_numpy(np.sum([one.bias for one in maps], axis=0)))
 
     def forward(self, rows: Rows) -> Tensor:
         """Return the logits of feature rows, [n, C]."""
@@ -114,7 +118,7 @@ class Student(nn.Module):
             active = nn.functional.leaky_relu(norm(hidden))
             hidden = linear(drop(active, self.settings.dropout, self.training))
         if self.settings.beside and not self.training:
-            hidden = self.network_share * hidden + product(rows, self.direct) + self.direct_bias
+            hidden = self.network_share * hidden + product(rows, self.linear_weight) + self.linear_bias
         return hidden
 
     @torch.no_grad()
@@ -127,8 +131,8 @@ class Student(nn.Module):
             return layers
         weight, bias = layers[-1]
         share = self.network_share.numpy()
-        layers[-1] = share * weight, share * bias + self.direct_bias.numpy()
-        return sum_with_linear(layers, self.direct.numpy().T)
+        layers[-1] = share * weight, share * bias + self.linear_bias.numpy()
+        return sum_with_linear(layers, self.linear_weight.numpy().T)
 
 
 def sum_with_linear(layers: Layers, direct: np.ndarray) -> Layers:
