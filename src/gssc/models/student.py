@@ -17,6 +17,8 @@ from gssc.models.dropout import drop
 
 Layers = list[tuple[np.ndarray, np.ndarray]]  # (weight [out, in], bias) of each linear map
 
+ROWS_AT_A_TIME = 65_536
+
 
 class LinearMap(NamedTuple):
     """A linear model: the logits of rows x are x @ weights + bias.
@@ -28,9 +30,6 @@ class LinearMap(NamedTuple):
 
     weights: np.ndarray
     bias: np.ndarray
-
-
-ROWS_AT_A_TIME = 65_536
 
 
 @dataclass(frozen=True)
